@@ -15,8 +15,7 @@ _PUBLIC = {"open_cut": "sfcdc_assets.consistent_cut", "open_history": "sfcdc_ass
 
 
 def __getattr__(name: str) -> object:
-    """What other programs import, imported when it is first asked for: most of what imports this package needs no
-    tables."""
+    """Import what other programs use when it is first asked for: most of what imports this package needs no tables."""
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,8 +30,8 @@ LIVE = "not _is_deleted"
 def open_cut(
     warehouse: str, at: datetime | None = None, strict: bool = False, *, channel: str | None = None
 ) -> ConsistentCut:
-    """The newest cut of each channel of the warehouse at this root, or the newest committed at or before `at` (with
-    zone); `channel`: of one channel only.
+    """Return the newest cut of each channel of the warehouse at this root, or the newest committed at or before `at`
+    (with zone); `channel`: of one channel only.
 
     An entity that lags is shown as of its own last batch, and `lagging` has it; with `strict`, asking for it raises
     `EntitiesLag`. Raises `NoCut` where there is none.
@@ -71,19 +71,19 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
         return {entity: self._tables.as_of(entity) for entity in self.entities}
 
     def arrow(self, entity: str, *, deleted: bool = False) -> pa.Table:
-        """As an Arrow table."""
+        """Return the entity's rows as an Arrow table."""
         path = current_state.name_of(self._known(entity))
         return Table(path, self[path]).scan(predicate=None if deleted else LIVE)
 
     def polars(self, entity: str, *, deleted: bool = False) -> pl.DataFrame:
-        """As a Polars data frame."""
+        """Return the entity's rows as a Polars data frame."""
         import polars  # noqa: PLC0415 - a second of imports that only this needs
 
         return polars.DataFrame(self.arrow(entity, deleted=deleted))
 
     def duckdb(self) -> duckdb.DuckDBPyConnection:
-        """A connection with the views of `sfcdc sql`: `account`, `account_history` and so on. With `strict`, those of
-        an entity that lags are not there. Close it when you are done."""
+        """Return a connection with the views of `sfcdc sql`: `account`, `account_history` and so on. With `strict`,
+        those of an entity that lags are not there. Close it when you are done."""
         from sfcdc_assets.sql.asked_tables import AskedTables  # noqa: PLC0415 - only with the extra
 
         asked = AskedTables(self._tables)
@@ -91,8 +91,8 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
         return asked.connection
 
     def spark(self, session: SparkSession, entity: str, *, deleted: bool = False) -> DataFrame:
-        """As a Spark data frame, which reads the files of the cut. Of a warehouse in an object store the rows go
-        through this process."""
+        """Return the entity's rows as a Spark data frame, which reads the files of the cut. Of a warehouse in an object
+        store the rows go through this process."""
         from sfcdc_assets.spark.cut_rows import rows_of_files, rows_of_table  # noqa: PLC0415 - only with a session
 
         if not self._tables.warehouse.is_local:
@@ -116,7 +116,8 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
         return sum(1 for _ in self)
 
     def _known(self, entity: str) -> str:
-        """Raises `LookupError`, or `EntitiesLag` where it lags and is not to be shown, or has no tables yet."""
+        """Return the entity's known name. Raise `LookupError`, or `EntitiesLag` where it lags and is not to be shown,
+        or has no tables yet."""
         named = {each.lower(): each for each in (*self._tables.entities, *self.lagging)}
         found = named.get(entity.lower())
         if found is None:

@@ -22,8 +22,8 @@ from sfcdc_assets.settings.settings import load_settings
 
 
 def __getattr__(name: str) -> Any:
-    """The `Definitions` of the org of this name; this process serves it from now on. Raises `SettingsError` for a name
-    that is not among `SFCDC_ORGS`, and where the process serves another org already."""
+    """Return the `Definitions` of the org of this name; this process serves it from now on. Raises `SettingsError` for
+    a name that is not among `SFCDC_ORGS`, and where the process serves another org already."""
     if name.startswith("_"):
         raise AttributeError(name)
     load_settings(name)

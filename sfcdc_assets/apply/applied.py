@@ -64,7 +64,7 @@ class Applied:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Applied:
-        """From a row of `APPLIED`."""
+        """Return the result that a row of `APPLIED` holds."""
         return cls(
             key_range=row["key_range"],
             rewritten=row["rewritten"],
@@ -79,7 +79,7 @@ class Applied:
         )
 
     def to_row(self) -> dict[str, object]:
-        """A row of `APPLIED`."""
+        """Return a row of `APPLIED`."""
         reported: dict[str, object] = asdict(self)
         del reported["counts"]
         return reported | asdict(self.counts)

@@ -43,7 +43,7 @@ _SUMMED = (
 
 
 def told_as_one(first: ApplyReport, second: ApplyReport) -> ApplyReport:
-    """What both did, from where the first began to where the second ended."""
+    """Return one report of two applications, from where the first began to where the second ended."""
     sums = {name: getattr(first, name) + getattr(second, name) for name in _SUMMED}
     committed = [*(first.committed or ()), *(second.committed or ())]
     opened = dict(first.doubts_opened)
@@ -205,7 +205,7 @@ class Applier:
         return told_as_one(done, self.apply(wanted)) if done.has_more else done
 
     def apply(self, wanted: ToApply) -> ApplyReport:
-        """Both halves for one entity."""
+        """Apply both halves for one entity."""
         entity, channel = wanted.entity, wanted.channel
         return apply_entity(self._warehouse, self._spark(), self._privacy, entity, channel, self._run_id, wanted.up_to)
 

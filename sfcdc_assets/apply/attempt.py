@@ -30,7 +30,7 @@ from sfcdc_assets.runtime.concurrency import side_by_side
 
 
 def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityBatch | None:
-    """What tasks are to do, if anything; the names of the files they write begin with the attempt's token."""
+    """Return what tasks are to do, if anything; the names of the files they write begin with the attempt's token."""
     batch, warehouse = planned.batch, tables.warehouse
     between = (batch.after, batch.read_to)
     event_files = tables.raw_events.files(tables.entity, tables.channel, *between) if batch.events else ()
@@ -172,7 +172,7 @@ class Attempt:
         yield from ([each] for each in sorted(large, key=lambda each: _weight(each[1])))
 
     def commit(self, prepared: Prepared) -> ApplyReport:
-        """Raises `ConcurrentCommit`, and what stops the entity."""
+        """Commit the batch. Raise `ConcurrentCommit`, and what stops the entity."""
         if prepared.outcome is None:
             ((_, written),) = self._written([(prepared.tables.entity, prepared)])
             if isinstance(written, Exception):
@@ -192,7 +192,7 @@ class Attempt:
         return report
 
     def _written(self, planned: Sequence[tuple[str, Prepared | Exception]]) -> list[tuple[str, Prepared | Exception]]:
-        """The same, with what tasks of one job have written of them."""
+        """Return the tables as before, with what tasks of one job have written of them."""
         ready = [found for _, found in planned if isinstance(found, Prepared)]
         batches = [each.batch for each in ready if each.batch is not None]
         written = iter(apply_events(self._spark, batches) if batches else ())
@@ -223,12 +223,12 @@ class Attempt:
 
 
 def at_once(warehouse: Warehouse) -> int:
-    """How many entities are planned, or committed, beside each other."""
+    """Return how many entities are planned, or committed, beside each other."""
     return AT_ONCE if warehouse.is_local else ENTITIES_AT_ONCE
 
 
 def _weight(planned: Prepared | Exception) -> tuple[bool, int]:
-    """How much there is to do: whether it is more than one batch, and bytes."""
+    """Return how much there is to do: whether it is more than one batch, and bytes."""
     if isinstance(planned, Exception):
         return False, 0
     return planned.plan.batch.has_more, planned.batch.bytes if planned.batch is not None else 0

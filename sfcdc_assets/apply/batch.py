@@ -37,7 +37,7 @@ def second_copies(events: pl.DataFrame, older: pl.DataFrame) -> frozenset[int]:
 
 
 def _numbers(events: pl.DataFrame) -> pl.Series:
-    """A hash of each event's uuid and record ids: equal ones have the same."""
+    """Return a hash of each event's uuid and record ids: equal ones have the same."""
     return events.select(pl.struct("event_id", _records()).hash().alias("number"))["number"]
 
 
@@ -93,11 +93,12 @@ class Batch:
     """There are complete transactions after `up_to`, for another batch."""
 
     def without_ids(self) -> Batch:
-        """What is kept until the batch is committed: ids are the most of what the driver holds of a large one."""
+        """Return the batch with what is kept until it is committed: ids are the most of what the driver holds of a
+        large one."""
         return replace(self, record_ids=pl.Series(dtype=pl.String))
 
     def committed_after(self, position: int) -> Committed:
-        """The events that are applied and lie after a position."""
+        """Return the events that are applied and lie after a position."""
         if self.headers.is_empty():
             return Committed()
         new = self.headers.filter(pl.col("position").is_between(position, self.up_to, closed="right"))

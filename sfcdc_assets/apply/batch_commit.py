@@ -141,7 +141,7 @@ class BatchCommit:
         )
 
     def _checkpoint(self) -> Checkpoint:
-        """What is in the tables after this application."""
+        """Return the checkpoint of the tables after this application."""
         tables, planned = self._tables, self._planned
         before = tables.checkpoint
         batch = before.batch + 1
@@ -174,7 +174,7 @@ class BatchCommit:
         return added
 
     def _counts(self, results: Sequence[Applied], *, everything: bool) -> RowCounts | None:
-        """Of the rows after this batch; None where they were not known before and not all are written."""
+        """Count the rows after this batch; None where they were not known before and not all are written."""
         after = RowCounts.sum(result.rows_after for result in results)
         if everything:
             return after
@@ -223,7 +223,7 @@ class BatchCommit:
         return [doubt for doubt in doubts if doubt not in healed], len(answered)
 
     def _waits_to_be_accepted(self, doubts: Sequence[OpenDoubt]) -> bool:
-        """A snapshot, or records that were read back, are still not believed."""
+        """Return whether a snapshot, or records that were read back, still wait to be accepted."""
         taken = Snapshots.open(self._tables.warehouse, self._tables.entity)
         return (taken is not None and taken.refused() is not None) or any(doubt.not_believed for doubt in doubts)
 

@@ -39,8 +39,8 @@ def batch_end(raw_events: RawEvents, entity: str, channel: str, after: int, leas
 
 
 def _position_of(raw_events: RawEvents, entity: str, channel: str, after: int, end: int, number: int) -> int | None:
-    """The position of the entity's event with this number after a position; None if there are not more. The log alone
-    shows that there are few."""
+    """Return the position of the entity's event with this number after a position; None if there are not more. The log
+    alone shows that there are few."""
     files = raw_events.files(entity, channel, after, end)
     left = sorted(files, key=lambda file: int(file.statistics["min.position"]), reverse=True)
     counted, last = 0, after

@@ -63,13 +63,13 @@ class ApplyListener:
     """Who hears of each step. The default does nothing."""
 
     def drained(self, report: LandingReport) -> None:
-        """A channel was drained."""
+        """Note that a channel was drained."""
 
     def brought_up_to_date(self, applied: Applied) -> None:
-        """An entity was."""
+        """Note that an entity was brought up to date."""
 
     def cut(self, cut: Cut) -> None:
-        """The run reached a new cut."""
+        """Note that the run reached a new cut."""
 
 
 class CatchUp:
@@ -178,14 +178,15 @@ class CatchUp:
         return applied
 
     def outcomes(self, states: Sequence[EntityState]) -> Iterator[tuple[str, Applied | Exception]]:
-        """Both for all of them: each entity, when it is done, with what became of it. Raises what `prepare` raises."""
+        """Do both for all of them: each entity, when it is done, with what became of it. Raises what `prepare`
+        raises."""
         of = {state.entity: state for state in states}
         ready = self.commit(self.prepare(states))
         for entity in list(ready):
             yield entity, outcome_of(self.bring_up_to_date, of[entity], ready.pop(entity))
 
     def finish(self, done: Iterable[Applied], failed: Collection[str] = ()) -> None:
-        """What comes after the entities: more rounds as long as records are read back, then the cuts, in which those
+        """Do what comes after the entities: more rounds as long as records are read back, then the cuts, in which those
         lag that failed.
 
         A row read back may be ahead of what was drained before, so the stream is drained once more after a reading.
@@ -228,7 +229,7 @@ class CatchUp:
         return {channel: through_ms for channel, (_, through_ms) in self._drained.items()}
 
     def _round(self, states: Sequence[EntityState]) -> tuple[list[Applied], dict[str, Exception]]:
-        """What was done, and what stopped an entity."""
+        """Return what was done, and what stopped an entity."""
         found = dict(self.outcomes(states))
         failed = {entity: each for entity, each in found.items() if isinstance(each, Exception)}
         return [each for each in found.values() if isinstance(each, Applied)], failed

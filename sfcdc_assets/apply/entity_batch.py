@@ -22,8 +22,8 @@ are shared out more evenly by a shuffle."""
 
 
 def is_small(events: int, size: int, ranges: int) -> bool:
-    """Whether each task may read all of a batch's events, in files of `size` bytes, to find those of its key ranges. A
-    snapshot without events has nothing to shuffle, however large it is."""
+    """Return whether each task may read all of a batch's events, in files of `size` bytes, to find those of its key
+    ranges. A snapshot without events has nothing to shuffle, however large it is."""
     return events == 0 or (events <= FEW_EVENTS and size <= FEW_BYTES and ranges <= FEW_RANGES)
 
 
@@ -67,7 +67,7 @@ class EntityBatch:
         return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates)
 
     def changes(self, path: str) -> Iterator[pa.RecordBatch]:
-        """The changes (`CHANGES`) in one of the files, with the key range of each."""
+        """Yield the changes (`CHANGES`) in one of the files, with the key range of each."""
         events = self.events
         wanted = (
             (pc.field("channel") == events.channel)

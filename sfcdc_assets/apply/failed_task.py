@@ -19,7 +19,7 @@ _OF_FILES = ("parquet", "FileNotFoundError", "ArrowInvalid", "OSError", "DeltaEr
 
 @contextmanager
 def report_file_damage(warehouse: Warehouse, entity: str) -> Iterator[None]:
-    """Raises `StoreRefused` or `StoreUnavailable` where the store did not do what a task asked, `TableNotWritten` where
+    """Raise `StoreRefused` or `StoreUnavailable` where the store did not do what a task asked, `TableNotWritten` where
     a task found no room for its file, and `TableDamaged` where what fails has to do with files and one of the entity's
     is damaged; anything else as it is."""
     try:

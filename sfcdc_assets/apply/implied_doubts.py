@@ -86,7 +86,7 @@ def _record_ids(warehouse: Warehouse) -> Sequence[str]:
 
 
 def _channel(warehouse: Warehouse) -> str | None:
-    """The channel that the pointed-at entity follows; None while it was never copied."""
+    """Return the channel that the pointed-at entity follows; None while it was never copied."""
     taken = Snapshots.open(warehouse, POINTED_AT)
     if taken is None:
         return None

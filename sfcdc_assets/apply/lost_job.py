@@ -28,7 +28,7 @@ class WorkersLost(SfcdcError):
 
 
 def lost_workers(entity: str, error: Exception) -> WorkersLost | None:
-    """What to report in the place of Spark's error, if that says that workers were lost."""
+    """Return what to report in the place of Spark's error, if that says that workers were lost."""
     text = str(error)
     if _LOST.search(text) is None:
         return None

@@ -71,7 +71,7 @@ def note_cut_of(
     *,
     waits_for_first: bool = True,
 ) -> CutNoted:
-    """The same, with the states of all entities of the channel at hand.
+    """Note the cut as `note_cut` does, with the states of all entities of the channel at hand.
 
     An entity that the next run may bring to the position is waited for, for `WAITED_MS`, unless it lagged in the newest
     cut too. One that holds a row which was read from the org after `complete_through_ms` may be ahead of
@@ -125,7 +125,7 @@ def note_cut_of(
 
 
 def _why(state: EntityState, position: int, complete_through_ms: int) -> str:
-    """Why an entity does not stand at the position; empty where it does."""
+    """Return why an entity does not stand at the position; empty where it does."""
     if state.damaged is not None:
         return DAMAGED
     if not state.snapshot_complete:
@@ -142,7 +142,7 @@ def _why(state: EntityState, position: int, complete_through_ms: int) -> str:
 
 
 def _stands_in(warehouse: Warehouse, cut: Cut | None, state: EntityState, position: int) -> bool:
-    """Whether the cut is at the position, and the entity's tables as they are now stand in it there."""
+    """Return whether the cut is at the position, and the entity's tables as they are now stand in it there."""
     if cut is None or cut.position != position or cut.lag_of(state.entity) is not None:
         return False
     tables = cut.tables_of(state.entity)
@@ -150,7 +150,7 @@ def _stands_in(warehouse: Warehouse, cut: Cut | None, state: EntityState, positi
 
 
 def _waits_since(newest: Cut | None, events: RawEvents, channel: str, now_ms: int) -> int:
-    """When the first event landed that the newest cut does not have (epoch ms)."""
+    """Return when the first event landed that the newest cut does not have (epoch ms)."""
     first = events.landed_after(channel, newest.position if newest is not None else 0)
     return int(first.timestamp() * 1000) if first is not None else now_ms
 

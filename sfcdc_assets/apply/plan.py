@@ -156,8 +156,8 @@ def _batch(
     latest: int,
     up_to: int | None,
 ) -> tuple[Batch, EntityDoubt | None, list[int], list[int]]:
-    """The events to apply; one that puts the entity in doubt, if it is new; positions of the unanswered doubts about
-    the entity, and of all there ever were.
+    """Return the events to apply; one that puts the entity in doubt, if it is new; positions of the unanswered doubts
+    about the entity, and of all there ever were.
 
     The range begins before the applied position where a reading's watermark does, or a doubt that it answers: events
     that waited for it lie there. It is read up to the `latest` watermark: what is not applied before a reading becomes
@@ -200,8 +200,8 @@ def _org_reads(
     read_backs: Sequence[ReadBack],
     doubted: Sequence[int],
 ) -> tuple[OrgRead, ...]:
-    """New snapshots and read-backs in the order of their watermarks, those of one watermark in that of their reading. A
-    doubt about the entity stops events until the next snapshot, which answers it."""
+    """Return new snapshots and read-backs in the order of their watermarks, those of one watermark in that of their
+    reading. A doubt about the entity stops events until the next snapshot, which answers it."""
     read_after = {each.number: each.after_read_back for each in new}
     found = [
         OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
@@ -230,15 +230,15 @@ def _org_reads(
 
 
 def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:
-    """The reads with the time up to which the events before them tell of everything. Commits come in no strict order
-    of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
+    """Return the reads with the time up to which the events before them tell of everything. Commits come in no strict
+    order of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
     last = {until: tables.raw_events.committed_at(tables.channel, until) for until in {r.until for r in org_reads}}
     known = {until: at - LONGEST_TRANSACTION for until, at in last.items() if at is not None}
     return tuple(replace(org_read, seen_until=known.get(org_read.until)) for org_read in org_reads)
 
 
 def _last_below(watermarks: Sequence[int], position: int) -> int:
-    """The last snapshot's watermark before a position: doubts up to it were answered by it."""
+    """Return the last snapshot's watermark before a position: doubts up to it were answered by it."""
     return max(watermark for watermark in watermarks if watermark < position)
 
 

@@ -14,7 +14,7 @@ _CHECKED = "_sfcdc_workers_checked"
 
 
 def ready_spark(settings: Settings) -> SparkSession:
-    """The session of `spark_session`. Raises `WorkersNotReady` too: before anything is applied."""
+    """Return the session of `spark_session`. Raises `WorkersNotReady` too: before anything is applied."""
     session = spark_session(settings)
     if is_cluster(settings) and not is_shared(session) and not getattr(session, _CHECKED, False):
         warehouse = Warehouse(settings.warehouse)

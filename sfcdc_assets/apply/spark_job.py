@@ -104,7 +104,7 @@ def in_tasks(
     do: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """What a task makes of each piece of work, one task for each, started in their order."""
+    """Return what a task makes of each piece of work, one task for each, started in their order."""
     pieces = tuple(work)
 
     def of_task(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,7 +114,7 @@ def in_tasks(
 
 
 def ranges_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
-    """The key ranges of the small batches, of each task of a job without a shuffle."""
+    """Return the key ranges of the small batches, of each task of a job without a shuffle."""
     return _shared_out(
         [
             ({"entity": number, "key_range": key_range}, batch.task.key_ranges[key_range].size + RANGE_BYTES)
@@ -127,7 +127,7 @@ def ranges_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch
 
 
 def inputs_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
-    """What each task reads in the first half of a job with a shuffle: of the batches that are not small."""
+    """Return what each task reads in the first half of a job with a shuffle: of the batches that are not small."""
     shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
     found = [
         ({"entity": number, "path": path}, size)
@@ -160,7 +160,8 @@ class Placement:
 
     @classmethod
     def of(cls, batches: Sequence[EntityBatch], tasks: int) -> Placement:
-        """Of the batches that are not small, in at most so many tasks: key ranges that nothing touches do not count."""
+        """Place the batches that are not small, in at most so many tasks: key ranges that nothing touches do not
+        count."""
         shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
         touched = [(number, key_range) for number, batch in shuffled for key_range in sorted(batch.touched)]
         sizes = [batches[number].task.key_ranges[key_range].size + RANGE_BYTES for number, key_range in touched]
@@ -178,7 +179,7 @@ class Placement:
         )
 
     def of_changes(self, number: int, changes: pa.RecordBatch) -> pa.RecordBatch:
-        """The entity's changes (`CHANGES`), each with the entity and the key."""
+        """Return the entity's changes (`CHANGES`), each with the entity and the key."""
         ranges = changes.column("key_range")
         # What could not be read is of no range: it may go to the first one's task.
         keys = self.keys[number].take(pc.max_element_wise(ranges, pa.scalar(0, pa.int32())))
@@ -186,7 +187,7 @@ class Placement:
 
 
 def spread(changes: DataFrame, tasks: int) -> GroupedData:
-    """The changes grouped by their entity and key range, in so many tasks.
+    """Return the changes grouped by their entity and key range, in so many tasks.
 
     Without that number adaptive execution merges partitions, by the few bytes of the changes, into one task, while what
     takes time is each range's files (docs/storage-layout.md, "Spark settings").
@@ -224,7 +225,8 @@ class PackedBatches:
 def read_changes(
     batches: PackedBatches, placement: Placement, inputs: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What a task of the first half does: the changes in the files it is given, each with its entity and range."""
+    """Yield what a task of the first half makes: the changes in the files it is given, each with its entity and
+    range."""
     for rows in inputs:
         for row in rows.to_pylist():
             number = row["entity"]
@@ -243,8 +245,8 @@ def _changes_in(batches: PackedBatches, number: int, path: str) -> Iterator[pa.R
 
 
 def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task of a job without a shuffle does: of each entity it meets it reads the events once. In an object store
-    most of that is waiting, so entities that are small are worked on beside each other."""
+    """Yield what a task of a job without a shuffle makes: of each entity it meets it reads the events once. In an
+    object store most of that is waiting, so entities that are small are worked on beside each other."""
     for rows in ranges:
         of_entity = [
             (number, [row["key_range"] for row in found])
@@ -258,7 +260,7 @@ def apply_ranges(batches: PackedBatches, ranges: Iterator[pa.RecordBatch]) -> It
 def _together(
     batches: PackedBatches, of_entity: Sequence[tuple[int, list[int]]]
 ) -> Iterator[list[tuple[int, list[int]]]]:
-    """Those that a task works on at a time: one, but for small ones in an object store."""
+    """Yield those that a task works on at a time: one, but for small ones in an object store."""
     some: list[tuple[int, list[int]]] = []
     size = 0
     for each in of_entity:
@@ -273,7 +275,7 @@ def _together(
 
 
 def _apply_entity(batches: PackedBatches, number: int, key_ranges: Sequence[int]) -> pa.Table:
-    """The results of an entity's key ranges."""
+    """Return the results of an entity's key ranges."""
     read = (
         _in_place(number, each) for path in batches[number].events.files for each in _changes_in(batches, number, path)
     )
@@ -288,7 +290,7 @@ def _apply_entity(batches: PackedBatches, number: int, key_ranges: Sequence[int]
 
 
 def apply_range(batches: PackedBatches, changes: pa.Table) -> pa.Table:
-    """What a task of the second half does with the changes of one range: one row of results."""
+    """Return what a task of the second half makes of the changes of one range: one row of results."""
     number, key_range = changes.column("entity")[0].as_py(), changes.column("key_range")[0].as_py()
     result: Mapping[str, object]
     if key_range == _FAILED:
@@ -319,7 +321,7 @@ def _change_without_record(key_range: int, error: str | None) -> pa.RecordBatch:
 
 
 def _in_place(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Changes that no shuffle moves."""
+    """Return changes that no shuffle moves."""
     return _of(entity, pa.nulls(changes.num_rows, pa.int32()), changes)
 
 

@@ -16,7 +16,7 @@ _TRIES = 1_000
 
 
 def shares(sizes: Sequence[int], tasks: int) -> list[list[int]]:
-    """The pieces (their indices, in order) of each of at most so many tasks; none without a piece."""
+    """Return the pieces (their indices, in order) of each of at most so many tasks; none without a piece."""
     most = min(tasks, len(sizes))
     dealt: list[list[int]] = [[] for _ in range(most)]
     loads = [(0, task) for task in range(most)]
@@ -30,7 +30,7 @@ def shares(sizes: Sequence[int], tasks: int) -> list[list[int]]:
 
 
 def partition_keys(tasks: int) -> list[int]:
-    """For each partition of a shuffle by one int column an int that Spark puts there.
+    """Return for each partition of a shuffle by one int column an int that Spark puts there.
 
     The partition is the hash modulo their number (`HashPartitioning`, which bucketed tables rely on too). Were it
     another one some day, rows would still meet those of their group, and only be dealt out less evenly.

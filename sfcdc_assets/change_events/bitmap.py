@@ -20,7 +20,7 @@ _ELEMENT = re.compile(r"(?:([0-9]+)-)?0[xX]([0-9A-Fa-f]+)")
 
 
 def decode_field_bitmap(bitmap: list[str], schema: dict[str, Any]) -> list[str]:
-    """The paths (`Name`, `BillingAddress.City`) of the fields that `bitmap` names, in schema order, each once.
+    """Return the paths (`Name`, `BillingAddress.City`) of the fields that `bitmap` names, in schema order, each once.
 
     `schema` is the event's own schema. `Parent` without a child means the whole compound field. Hex digits of either
     case and of any number are read. A child bitmap of a field that can hold no record names nothing: there is no child
@@ -39,7 +39,7 @@ def decode_field_bitmap(bitmap: list[str], schema: dict[str, Any]) -> list[str]:
 
 
 def field_bits(bitmap: Sequence[str], fields: Sequence[SchemaField]) -> list[FieldBit]:
-    """The bits that are set, in schema order, a field before its children.
+    """Return the bits that are set, in schema order, a field before its children.
 
     Child bits of a field that can hold no record are returned as they are, for the caller to judge. Raises
     `BitmapError`.

@@ -21,7 +21,7 @@ MEMBERS = "sdl"
 
 
 def members_of(columns: Sequence[Column]) -> tuple[int, ...]:
-    """For each column the member of `CELL` (by its place in `MEMBERS`) that holds its values."""
+    """Return for each column the member of `CELL` (by its place in `MEMBERS`) that holds its values."""
     return tuple(MEMBERS.index(FORMS[column.type].member) for column in columns)
 
 
@@ -36,7 +36,7 @@ class CellLists:
         self._values: tuple[list[object], list[object], list[object]] = ([], [], [])
 
     def add(self, cells: Collection[Cell]) -> None:
-        """One list."""
+        """Add one list."""
         if not cells:
             self._offsets.append(self._offsets[-1])
             return

@@ -67,7 +67,7 @@ _KIND_OF_AVRO = {
 
 
 def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
-    """What the field's values are; a long without a telling doc is what describe says of the field."""
+    """Return what the field's values are; a long without a telling doc is what describe says of the field."""
     type_of_doc = doc_type(leaf.doc_type)
     name = type_of_doc.name if type_of_doc else column.salesforce_type
     if leaf.scalar == "long":
@@ -79,7 +79,8 @@ def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
 
 
 def converter(leaf: SchemaField, column: Column) -> Converter:
-    """The function for one field and one column; it takes no null and raises `ValueError` for what does not fit."""
+    """Return the function for one field and one column; it takes no null and raises `ValueError` for what does not
+    fit."""
     found = _READERS.get(source_kind(leaf, column))
     if found is None:
         return _refuser(leaf, column)
@@ -90,20 +91,20 @@ def converter(leaf: SchemaField, column: Column) -> Converter:
 
 
 def kind_without_conversion(leaf: SchemaField, column: Column) -> SourceKind | None:
-    """The kind of the field's values where the column holds them as what they are; None where they are converted to
-    another type or hashed, or do not fit."""
+    """Return the kind of the field's values where the column holds them as what they are; None where they are converted
+    to another type or hashed, or do not fit."""
     kind = source_kind(leaf, column)
     own = _READERS[kind][0] if kind in _READERS else None
     return kind if own is column.type and column.hash_key is None else None
 
 
 def in_calendar(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which of these epoch ms are in the years 1 to 9999."""
+    """Return which of these epoch ms are in the years 1 to 9999."""
     return (values >= _FIRST_MS) & (values < _END_MS)
 
 
 def is_in_calendar(value: int) -> bool:
-    """Whether a time (epoch ms) is in the years 1 to 9999."""
+    """Return whether a time (epoch ms) is in the years 1 to 9999."""
     return _FIRST_MS <= value < _END_MS
 
 

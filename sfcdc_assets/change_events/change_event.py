@@ -63,7 +63,7 @@ class DecodedEvent:
 
 
 def header_of(values: Mapping[str, Any], change_type: str) -> ChangeEventHeader:
-    """The header from its fields under Salesforce's own names, all of them present. Raises `HeaderError`."""
+    """Return the header from its fields under Salesforce's own names, all of them present. Raises `HeaderError`."""
     if not 0 <= values["commitTimestamp"] < END_OF_TIME_MS or not -(2**31) <= values["sequenceNumber"] < 2**31:
         raise HeaderError(
             f"commitTimestamp {values['commitTimestamp']} or sequenceNumber {values['sequenceNumber']} is no such thing"

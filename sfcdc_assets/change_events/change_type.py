@@ -34,7 +34,7 @@ class ChangeType(StrEnum):
 
     @classmethod
     def of_symbol(cls, symbol: str) -> ChangeType:
-        """The change type of a schema's symbol."""
+        """Return the change type of a schema's symbol."""
         return _BY_SYMBOL.get(symbol, cls.UNKNOWN)
 
     @property

@@ -20,17 +20,17 @@ MOST_IN_A_LIST = 32
 
 
 def is_list(field: SchemaField) -> bool:
-    """Whether the event field is a list of names."""
+    """Return whether the event field is a list of names."""
     return field.scalar == "array"
 
 
 def stem(list_name: str) -> str:
-    """What the names of a list's checkboxes begin with: `UserPreferences` for `UserPreferences2`."""
+    """Return what the names of a list's checkboxes begin with: `UserPreferences` for `UserPreferences2`."""
     return list_name.rstrip("0123456789")
 
 
 def checkboxes_of(list_name: str, names: Iterable[str]) -> list[str]:
-    """The names that may stand in the list."""
+    """Return the names that may stand in the list."""
     beginning = stem(list_name)
     return [name for name in names if name.startswith(beginning) and name != list_name]
 
@@ -46,8 +46,8 @@ class Checkboxes:
     def read(
         self, body: Mapping[str, Sequence[str] | None], touched: Collection[str], *, has_all_groups: bool = False
     ) -> tuple[list[tuple[int, bool]], str | None]:
-        """The cells that the touched lists set, and what they leave open, in words (None: nothing); then each checkbox
-        without a cell may have changed. `has_all_groups`: the event is of a whole record.
+        """Return the cells that the touched lists set, and what they leave open, in words (None: nothing); then each
+        checkbox without a cell may have changed. `has_all_groups`: the event is of a whole record.
 
         A name may stand in a list with or without the beginning.
         """

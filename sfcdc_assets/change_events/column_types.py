@@ -92,7 +92,7 @@ FORMS: Mapping[ColumnType, Forms] = {
 
 
 def value_text(column_type: ColumnType, value: Any) -> str:
-    """The text of a cell's value (not null): the same whichever way the value came.
+    """Return the text of a cell's value (not null): the same whichever way the value came.
 
     `true`; `-12`; `0.1`; `3233` for 3233.0; `1969-12-31`; `2024-01-02T03:04:05.000Z`; a text is its own.
     """

@@ -72,11 +72,11 @@ class Column:
         return self.large_text and self.hash_key is None
 
     def hashed(self, key: HashKey) -> Column:
-        """The column with hashes in place of its values."""
+        """Return the column with hashes in place of its values."""
         return replace(self, type=ColumnType.STRING, hash_key=key)
 
     def plain(self) -> Column:
-        """The column with its values."""
+        """Return the column with its values."""
         return replace(self, type=self.plain_type, hash_key=None)
 
 
@@ -84,7 +84,8 @@ ID_COLUMN = Column("Id", ColumnType.STRING, False, "id")
 
 
 def columns(event_schema: Mapping[str, Any], describe: ObjectDescription | None = None) -> tuple[Column, ...]:
-    """The columns of the entity: `Id`, then what the event schema carries, in describe's order (else in its own).
+    """Return the columns of the entity: `Id`, then what the event schema carries, in describe's order (else in its
+    own).
 
     A field that a given `describe` lacks is hidden from the user by field-level security and gets no column: its
     events carry null for it, which is not its value. A list of checkboxes gives a column for each of them.
@@ -110,14 +111,15 @@ PLAIN_METADATA = {SHAPE_METADATA.decode(): "0,0,0", LARGE_TEXT_METADATA.decode()
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The columns as an Arrow schema: all nullable; Salesforce type, marks of large texts and hashes as metadata."""
+    """Return the columns as an Arrow schema: all nullable; Salesforce type, marks of large texts and hashes as
+    metadata."""
     return pa.schema(
         pa.field(column.name, FORMS[column.type].arrow, nullable=True, metadata=_metadata(column)) for column in columns
     )
 
 
 def columns_of_arrow_schema(schema: pa.Schema) -> tuple[Column, ...]:
-    """The columns of a table that `arrow_schema` made; our own (`_is_deleted` ...) are left out.
+    """Return the columns of a table that `arrow_schema` made; our own (`_is_deleted` ...) are left out.
 
     Of the key of hashed ones only the id is known. Raises `ValueError` for a field of a type no column has.
     """
@@ -125,7 +127,7 @@ def columns_of_arrow_schema(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def hashed_fields(schema: pa.Schema) -> pa.Schema:
-    """Those of a table's fields that hold hashes."""
+    """Return those of a table's fields that hold hashes."""
     return pa.schema([field for field in schema if HASHED_METADATA in (field.metadata or {})])
 
 
@@ -152,7 +154,8 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
 
 
 def _may_be_listed(described: FieldDescription) -> bool:
-    """A checkbox of Salesforce's own: custom ones have a field of the event for themselves, formulas none."""
+    """Return whether the field is a checkbox of Salesforce's own: custom ones have a field of the event for themselves,
+    formulas none."""
     return described.type == "boolean" and not described.name.endswith("__c") and not described.calculated
 
 

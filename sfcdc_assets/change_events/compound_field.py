@@ -20,7 +20,7 @@ _NOT_IN_THE_OBJECT = frozenset({"Xyz", "XyzEncoded"})
 
 
 def column_name(path: str) -> str | None:
-    """The API name of the flat field that an event's field path stands for; None for a part no object has.
+    """Return the API name of the flat field that an event's field path stands for; None for a part no object has.
 
     A path without a dot stands for itself.
     """
@@ -40,7 +40,7 @@ def column_name(path: str) -> str | None:
 
 
 def leaf_columns(field: SchemaField) -> Iterator[tuple[str, SchemaField, SchemaField | None]]:
-    """The flat fields of one field of the schema: (API name, the field, its child or None for the plain branch).
+    """Yield the flat fields of one field of the schema: (API name, the field, its child or None for the plain branch).
 
     A person's `Name` without a plain branch (Contact, Lead, User) gives its parts only: the object's `Name` is a full
     name that events do not carry.

@@ -36,7 +36,7 @@ class EventDecoder:
     """
 
     def __init__(self, schema_json: str, columns: Sequence[Column]) -> None:
-        """Raises `EventSchemaError` when `schema_json` is no change event schema."""
+        """Compile the schema. Raise `EventSchemaError` when `schema_json` is no change event schema."""
         schema = parse_event_schema(schema_json)
         header, self._symbols = plain_change_type(header_schema(schema))
         self._layout = schema_fields(schema)
@@ -47,7 +47,7 @@ class EventDecoder:
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:
-        """The event and the cells it sets (see `EventCells.event`).
+        """Return the event and the cells it sets (see `EventCells.event`).
 
         Raises `PayloadError` for bytes that are cut off, left over or of another schema, `HeaderError`, `BitmapError`.
         """

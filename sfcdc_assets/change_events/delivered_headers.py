@@ -61,7 +61,7 @@ def read_headers(
 def _groups(
     events: Sequence[DeliveredEvent], schema_of: Callable[[str], Schema]
 ) -> list[tuple[PayloadForm, Schema, np.ndarray]]:
-    """The events whose headers have the same form and schema, which those of most entities have."""
+    """Return the events whose headers have the same form and schema, which those of most entities have."""
     known: dict[tuple[str, str], int] = {}
     groups: list[tuple[PayloadForm, Schema]] = []
     group_of: dict[bytes, dict[str, int]] = {}

@@ -76,7 +76,7 @@ def _add(leaf: Leaf | None, value: Any, found: list[tuple[int, CellValue]]) -> N
 
 
 def _has_more_than(value: Any, parts: Collection[str]) -> bool:
-    """Whether a compound value has a part beside those named, or is not in parts at all."""
+    """Return whether a compound value has a part beside those named, or is not in parts at all."""
     if not isinstance(value, dict):
         return value is not None
     return any(part is not None and name not in parts for name, part in value.items())

@@ -54,7 +54,7 @@ class EventCells:
         self._nothing_named = named_fields((), layout)
 
     def event(self, header: ChangeEventHeader, body: dict[str, Any], update: Update | None) -> DecodedEvent:
-        """The event and the cells it sets; `update` is what an UPDATE's header names.
+        """Return the event and the cells it sets; `update` is what an UPDATE's header names.
 
         A create or undelete sets every column its schema carries, an update exactly what its header names; a delete, a
         gap and what is not known to carry values set nothing. What an update or a delete carries beside is a claim.
@@ -80,8 +80,8 @@ class EventCells:
         return DecodedEvent(header, [], frozenset())
 
     def update(self, changed: Sequence[FieldBit], nulled: Sequence[FieldBit], diffs: Sequence[FieldBit]) -> Update:
-        """What an update means whose header names these fields. Updates of an org repeat a few sets of fields, so it is
-        worth keeping. Raises `PayloadError` for a part of a field that has none."""
+        """Return what an update means whose header names these fields. Updates of an org repeat a few sets of fields,
+        so it is worth keeping. Raises `PayloadError` for a part of a field that has none."""
         nulls = self._key_ranges(nulled)
         sent = {bit: leaf for bit, leaf in self._key_ranges(diffs).items() if not covers(nulls, bit)}
         diff_columns = frozenset(leaf.column for leaf in sent.values() if leaf is not None)
@@ -143,7 +143,7 @@ class EventCells:
         *,
         has_all_groups: bool = False,
     ) -> None:
-        """The checkboxes of the lists among the fields."""
+        """Set the checkboxes of the lists among the fields."""
         touched: dict[str, tuple[Checkboxes, list[str]]] = {}
         for field in fields:
             if field.checkboxes is not None:
@@ -156,7 +156,7 @@ class EventCells:
                 missing[problem] = [column for column in checkboxes.columns.values() if column not in set_]
 
     def _whole(self, field: WantedField, value: Any, cells: list[Cell], missing: dict[str, Collection[int]]) -> None:
-        """A value with its parts. One that is a text has no parts: what was a person's name is a business's now."""
+        """Set a value with its parts. One that is a text has no parts: what was a person's name is a business's now."""
         if field.plain is not None and isinstance(value, dict):
             missing[f"{field.name}: {_PARTS_ONLY}"] = (field.plain.column,)
         elif field.plain is not None:
@@ -184,8 +184,8 @@ class EventCells:
         return PayloadError(self._entity, problem, field)
 
     def _switchable(self, bits: Sequence[FieldBit]) -> dict[str, int]:
-        """The fields of which parts are named and the whole is wanted, whether or not the parts are, and the whole's
-        columns."""
+        """Return the fields of which parts are named and the whole is wanted, whether or not the parts are, and the
+        whole's columns."""
         positions = {position for position, child in bits if child is not None}
         fields = (self._fields.get(position) for position in positions)
         return {
@@ -203,7 +203,7 @@ class EventCells:
         return tuple(columns.items())
 
     def _key_ranges(self, bits: Sequence[FieldBit]) -> dict[FieldBit, Leaf | None]:
-        """The wanted leaves that bits name; None for a whole compound field."""
+        """Return the wanted leaves that bits name; None for a whole compound field."""
         leaves: dict[FieldBit, Leaf | None] = {}
         for position, child in bits:
             field = self._fields.get(position)

@@ -39,7 +39,8 @@ class SchemaField:
 
 
 def parse_event_schema(schema_json: str) -> dict[str, Any]:
-    """The schema as GetSchema returned it, as a dictionary. Raises `EventSchemaError` when it is not a record's."""
+    """Return the schema as GetSchema returned it, as a dictionary. Raises `EventSchemaError` when it is not a
+    record's."""
     try:
         schema = json.loads(schema_json)
     except ValueError as error:
@@ -50,12 +51,12 @@ def parse_event_schema(schema_json: str) -> dict[str, Any]:
 
 
 def entity_of_schema(schema: Mapping[str, Any]) -> str:
-    """The entity's name for messages: `Account` of `AccountChangeEvent`, `Foo` of `Foo__ChangeEvent`."""
+    """Return the entity's name for messages: `Account` of `AccountChangeEvent`, `Foo` of `Foo__ChangeEvent`."""
     return str(schema.get("name", "")).removesuffix("ChangeEvent").removesuffix("__")
 
 
 def compile_avro(schema: Mapping[str, Any]) -> Any:
-    """The schema in the form fastavro reads with. Raises `EventSchemaError`."""
+    """Return the schema in the form fastavro reads with. Raises `EventSchemaError`."""
     try:
         return fastavro.parse_schema(dict(schema))
     except (fastavro.schema.SchemaParseException, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -63,8 +64,8 @@ def compile_avro(schema: Mapping[str, Any]) -> Any:
 
 
 def read_avro(compiled: Any, payload: bytes) -> dict[str, Any]:
-    """The record that bytes hold in the form of `compile_avro`. Raises `ValueError` for bytes that are cut off, left
-    over or of another schema: what was read of them is not what they say."""
+    """Return the record that bytes hold in the form of `compile_avro`. Raises `ValueError` for bytes that are cut off,
+    left over or of another schema: what was read of them is not what they say."""
     source = io.BytesIO(payload)
     try:
         body: Any = fastavro.schemaless_reader(source, compiled)
@@ -76,12 +77,12 @@ def read_avro(compiled: Any, payload: bytes) -> dict[str, Any]:
 
 
 def covers(bits: Mapping[FieldBit, object], bit: FieldBit) -> bool:
-    """Whether `bits` name this field or, for a child, the whole compound field it belongs to."""
+    """Return whether `bits` name this field or, for a child, the whole compound field it belongs to."""
     return bit in bits or (bit[0], None) in bits
 
 
 def schema_fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:
-    """The fields in schema order; the header is field 0. Does not change `schema`. Raises `EventSchemaError`."""
+    """Return the fields in schema order; the header is field 0. Does not change `schema`. Raises `EventSchemaError`."""
     fields = schema.get("fields")
     if not isinstance(fields, list):
         raise EventSchemaError("it is not a record with fields")
@@ -90,7 +91,7 @@ def schema_fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:
 
 
 def header_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record schema of the header, which is the first field of every event. Raises `EventSchemaError`."""
+    """Return the record schema of the header, which is the first field of every event. Raises `EventSchemaError`."""
     fields = schema.get("fields")
     first = fields[0] if isinstance(fields, list) and fields else None
     record = first.get("type") if isinstance(first, Mapping) and first.get("name") == HEADER_FIELD else None

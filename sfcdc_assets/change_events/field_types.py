@@ -53,20 +53,20 @@ _TEXT = _BY_NAME["string"]
 
 
 def field_type(name: str) -> FieldType:
-    """The type that describe calls so; those not listed (`id`, `anyType` ...) are texts under their own name."""
+    """Return the type that describe calls so; those not listed (`id`, `anyType` ...) are texts under their own name."""
     return _BY_NAME.get(name) or FieldType(name)
 
 
 def field_type_of_event(doc: str, scalar: str | None) -> FieldType:
-    """The type of an event schema's field, where describe does not say it."""
+    """Return the type of an event schema's field, where describe does not say it."""
     return _BY_DOC.get(doc) or _BY_AVRO.get(scalar or "") or _TEXT
 
 
 def doc_type(doc: str) -> FieldType | None:
-    """The type that the doc of an event schema's field names, if it does."""
+    """Return the type that the doc of an event schema's field names, if it does."""
     return _BY_DOC.get(doc)
 
 
 def of_one_family(old: str, new: str) -> bool:
-    """Whether a field that was of one type and is of the other by now has the values it had."""
+    """Return whether a field that was of one type and is of the other by now has the values it had."""
     return old == new or (field_type(old).family is not None and field_type(old).family == field_type(new).family)

@@ -33,12 +33,12 @@ class HashKey:
 
     @classmethod
     def of(cls, secret: str) -> HashKey:
-        """The key of a setting's text: its UTF-8."""
+        """Return the key of a setting's text: its UTF-8."""
         key = secret.encode()
         return cls(_digest(key, _ID_TEXT)[:_ID_LENGTH], key)
 
     def digest(self, text: str) -> str:
-        """The hash of a text's UTF-8, 64 lower-case hex digits. Raises `HashKeyMissing`."""
+        """Return the hash of a text's UTF-8, 64 lower-case hex digits. Raises `HashKeyMissing`."""
         if self.secret is None:
             raise HashKeyMissing(self.id)
         return _digest(self.secret, text)

@@ -12,7 +12,7 @@ from sfcdc_assets.change_events.columns import Column
 
 
 def hashed_cell(column: Column, value: Any) -> str | None:
-    """The hash of a cell's value of the column's plain type (see `column_types.value_text`)."""
+    """Return the hash of a cell's value of the column's plain type (see `column_types.value_text`)."""
     if value is None or value == "":
         return None
     assert column.hash_key is not None
@@ -39,5 +39,5 @@ def hashed_array(column: Column, values: pa.Array | pa.ChunkedArray) -> pa.Array
 
 
 def plain_arrow_type(column: Column) -> pa.DataType:
-    """What the column's values are read as before any is hashed."""
+    """Return the type that the column's values are read as before any is hashed."""
     return FORMS[column.plain_type].arrow

@@ -47,7 +47,7 @@ _FIELDS = tuple(field["name"] for field in _DEFAULT_HEADER["fields"])
 
 
 def read_header(payload: bytes, schema: Mapping[str, Any] | None = None) -> ChangeEventHeader:
-    """The header of one event; the bytes after it are not looked at.
+    """Return the header of one event; the bytes after it are not looked at.
 
     `schema` is the event's schema; without one the newest known header is assumed, which reads older ones as well.
     Raises `HeaderError` for bytes that hold no header, and for a schema without one.
@@ -64,7 +64,7 @@ def read_header(payload: bytes, schema: Mapping[str, Any] | None = None) -> Chan
 
 
 def header_record(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The header's schema within an event's; the newest known header where that is not known. Raises
+    """Return the header's schema within an event's; the newest known header where that is not known. Raises
     `EventSchemaError`."""
     return _DEFAULT_HEADER if schema is None else header_schema(schema)
 
@@ -75,7 +75,7 @@ def told(error: Exception) -> str:
 
 
 def plain_change_type(record: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A copy of a header's record schema in which `changeType` is an int, and the symbols it stood for.
+    """Return a copy of a header's record schema in which `changeType` is an int, and the symbols it stood for.
 
     An enum and an int have the same bytes. Read as an enum, an index of -1 from broken bytes would pass for the last
     symbol (fastavro indexes a Python list); read as an int it can be checked.
@@ -98,7 +98,7 @@ def plain_change_type(record: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[
 
 
 def header_from_values(values: Mapping[str, Any], symbols: Sequence[str]) -> ChangeEventHeader:
-    """The header from its decoded fields, `changeType` being an index into `symbols`. Raises `HeaderError`."""
+    """Return the header from its decoded fields, `changeType` being an index into `symbols`. Raises `HeaderError`."""
     index = values["changeType"]
     if not 0 <= index < len(symbols):
         raise HeaderError(f"changeType {index} is not one of the schema's {len(symbols)} symbols")

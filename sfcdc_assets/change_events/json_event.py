@@ -37,7 +37,7 @@ _LISTS = ("recordIds", "changedFields")
 
 
 def read_json_header(payload: bytes, _: Mapping[str, Any] | None = None) -> ChangeEventHeader:
-    """The header of an event in JSON; no schema is needed. Raises `HeaderError`."""
+    """Return the header of an event in JSON; no schema is needed. Raises `HeaderError`."""
     return _header(_parsed(payload))
 
 
@@ -48,7 +48,7 @@ class JsonEventDecoder:
     """
 
     def __init__(self, schema_json: str, columns: Sequence[Column]) -> None:
-        """Raises `EventSchemaError` when `schema_json` is no change event schema."""
+        """Read the schema. Raise `EventSchemaError` when `schema_json` is no change event schema."""
         schema = parse_event_schema(schema_json)
         layout = schema_fields(schema)
         self._fields = {field.name: field for field in layout[1:]}
@@ -59,7 +59,7 @@ class JsonEventDecoder:
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:
-        """The event and the cells it sets (see `EventCells.event`).
+        """Return the event and the cells it sets (see `EventCells.event`).
 
         Raises `HeaderError`, and `PayloadError` for fields and values that the schema does not have.
         """
@@ -86,8 +86,8 @@ class JsonEventDecoder:
         return self._cells.event(header, body, update)
 
     def _bits(self, path: str, values: Mapping[str, Any]) -> list[FieldBit]:
-        """What a name among `changedFields` stands for. A compound field that is named as a whole and written in parts
-        changed in these parts."""
+        """Return what a name among `changedFields` stands for. A compound field that is named as a whole and written in
+        parts changed in these parts."""
         parent, _, child = path.partition(".")
         field = self._fields.get(parent)
         if field is None:

@@ -19,7 +19,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def avro_value(field: SchemaField, value: Any) -> Any:
-    """The value of a field; the parts of a compound one that it does not carry are null.
+    """Return the value of a field; the parts of a compound one that it does not carry are null.
 
     Raises `ValueError` for a value that is not of the field's type, and for a part that the field does not have.
     """

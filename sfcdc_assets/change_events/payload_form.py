@@ -30,21 +30,22 @@ class Decoder(Protocol):
     """Decodes the payloads of one form and schema to the cells of one entity's columns."""
 
     def decode(self, payload: bytes) -> DecodedEvent:
-        """The event. Raises `ChangeEventError`."""
+        """Return the event. Raises `ChangeEventError`."""
 
 
 class ManyHeaders(Protocol):
     """Reads the headers of many payloads of one form and schema at once."""
 
     def read(self, payloads: pa.Array) -> tuple[npt.NDArray[np.bool_], pa.Table]:
-        """Which of the payloads were taken, and `HEADER_COLUMNS` of these. The others are left to `read_header`."""
+        """Return which of the payloads were taken, and `HEADER_COLUMNS` of these. The others are left to
+        `read_header`."""
 
 
 class ManyDecoder(Protocol):
     """Decodes many payloads of one form and schema at once."""
 
     def decode(self, payloads: pa.Array) -> DecodedBatch:
-        """What their `Decoder` says of those that were taken; the others are left to it."""
+        """Decode those that were taken, as their `Decoder` would; the others are left to it."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,15 @@ BY_FIRST_BYTE: dict[bytes, PayloadForm] = {b"{": JSON}
 
 
 def form_of(payload: bytes) -> PayloadForm:
-    """The form of a payload, damaged ones included: what is not known by its first byte is read as Avro."""
+    """Return the form of a payload, damaged ones included: what is not known by its first byte is read as Avro."""
     return BY_FIRST_BYTE.get(payload[:1], AVRO)
 
 
 def form_named(name: str) -> PayloadForm:
-    """The form of a name."""
+    """Return the form of a name."""
     return next((form for form in BY_FIRST_BYTE.values() if form.name == name), AVRO)
 
 
 def header_of_payload(payload: bytes, schema: Mapping[str, Any] | None = None) -> ChangeEventHeader:
-    """The header of an event in any form; `schema` is the event's, if it is known. Raises `HeaderError`."""
+    """Return the header of an event in any form; `schema` is the event's, if it is known. Raises `HeaderError`."""
     return form_of(payload).read_header(payload, schema)

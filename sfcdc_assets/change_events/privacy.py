@@ -32,12 +32,12 @@ class FieldPattern:
 
     @classmethod
     def read(cls, text: str) -> FieldPattern:
-        """From the form that settings have, which are checked there."""
+        """Read the form that settings have, which are checked there."""
         entity, _, field = text.partition(".")
         return cls(entity, field)
 
     def covers(self, entity: str, names: Iterable[str]) -> bool:
-        """Whether it names a field of the entity that has one of these names."""
+        """Return whether it names a field of the entity that has one of these names."""
         return fnmatchcase(entity, self.entity) and any(fnmatchcase(name.lower(), self.field.lower()) for name in names)
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Privacy:
 
     @classmethod
     def of(cls, settings: Settings) -> Privacy:
-        """The settings' rules."""
+        """Return the settings' rules."""
         return cls(
             tuple(map(FieldPattern.read, settings.exclude)),
             tuple(map(FieldPattern.read, settings.hash)),
@@ -77,12 +77,12 @@ class Privacy:
         )
 
     def concerns(self, entity: str | None) -> bool:
-        """Whether any rule is about the entity; None: about any, as it is not known which."""
+        """Return whether any rule is about the entity; None: about any, as it is not known which."""
         rules = (*self.excluded, *self.hashed)
         return any(entity is None or fnmatchcase(entity, rule.entity) for rule in rules)
 
     def columns(self, entity: str, columns: Iterable[Column], compounds: Compounds) -> tuple[Column, ...]:
-        """The columns that tables get: without those that are left out, hashed ones with the key."""
+        """Return the columns that tables get: without those that are left out, hashed ones with the key."""
         wanted = (self._wanted(entity, column, compounds) for column in columns)
         return tuple(column for column in wanted if column is not None)
 

@@ -115,7 +115,7 @@ def land(
 
 
 def _rows(channel: str, positions: Rows, events: Sequence[DeliveredEvent], payloads: pa.Array) -> pa.Table:
-    """The columns that do not come from headers."""
+    """Return the columns that do not come from headers."""
     received = np.array([event.received_at_ms for event in events], np.int64) * 1000
     return pa.table(
         {

@@ -31,12 +31,13 @@ def kept_name(name: str, number: int) -> str:
 
 
 def kept_columns(columns: Sequence[Column], name: str) -> list[Column]:
-    """The columns with a column's earlier values, oldest first."""
+    """Return the columns with a column's earlier values, oldest first."""
     return sorted((column for column in columns if column.kept_from == name), key=lambda column: column.kept_until)
 
 
 def steps(column: Column, kept: Sequence[Column]) -> tuple[Step, ...]:
-    """The way of a value of the type of `kept[0]` (the column's earlier values, oldest first) to the column's type."""
+    """Return the way of a value of the type of `kept[0]` (the column's earlier values, oldest first) to the column's
+    type."""
     way: list[Step] = []
     for each, following in zip(kept, (*kept[1:], column), strict=True):
         way.append(Step(each.kept_for or following.type, each.name))
@@ -46,7 +47,7 @@ def steps(column: Column, kept: Sequence[Column]) -> tuple[Step, ...]:
 
 
 def follow(value: CellValue, type_: ColumnType, way: Sequence[Step]) -> tuple[CellValue, dict[str, CellValue]]:
-    """The value at the end of its way, and what each column passed by keeps of it (null where it got on)."""
+    """Return the value at the end of its way, and what each column passed by keeps of it (null where it got on)."""
     kept: dict[str, CellValue] = {}
     for step in way:
         try:
@@ -85,8 +86,8 @@ class Retyping:
         return bool(self._ways)
 
     def today(self, decoded: DecodedEvent) -> DecodedEvent:
-        """An event decoded with `columns` as cells of the columns of today. A diff is no value yet: it belongs to the
-        text it is a diff to, which did not convert."""
+        """Return an event decoded with `columns` as cells of the columns of today. A diff is no value yet: it belongs
+        to the text it is a diff to, which did not convert."""
         if not self._ways:
             return decoded
         cells: list[Cell] = []

@@ -25,7 +25,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def convert(value: Any, old: ColumnType, new: ColumnType) -> CellValue:
-    """The value in the new type. Raises `ValueError` when it does not fit without loss."""
+    """Return the value in the new type. Raises `ValueError` when it does not fit without loss."""
     same: CellValue = value
     if value is None or old is new:
         return same
@@ -38,12 +38,12 @@ def convert(value: Any, old: ColumnType, new: ColumnType) -> CellValue:
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
-    """Whether every value of the old type converts to the new one."""
+    """Return whether every value of the old type converts to the new one."""
     return (old, new) in _WIDENING or new is ColumnType.STRING
 
 
 def int_of(value: int | float) -> int:
-    """A whole number of 32 bits. Raises `ValueError`."""
+    """Return a whole number of 32 bits. Raises `ValueError`."""
     if value != value // 1 or not -_INT_LIMIT <= value < _INT_LIMIT:
         raise ValueError(f"{value} is not an integer of 32 bits")
     return int(value)

@@ -10,12 +10,12 @@ _EPOCH_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def boolean_text(value: bool) -> str:
-    """`true` or `false`."""
+    """Return `true` or `false`."""
     return "true" if value else "false"
 
 
 def number_text(value: float) -> str:
-    """The shortest plain decimal: 3233.0 is "3233", 1e21 has all its zeros, and there is one zero."""
+    """Return the shortest plain decimal: 3233.0 is "3233", 1e21 has all its zeros, and there is one zero."""
     text = format(Decimal(repr(value + 0.0)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -26,6 +26,6 @@ def date_text(days: int) -> str:
 
 
 def timestamp_text(microseconds: int) -> str:
-    """In UTC, to the millisecond, as Salesforce writes it."""
+    """Return the time in UTC, to the millisecond, as Salesforce writes it."""
     moment = _EPOCH_TIME + timedelta(microseconds=microseconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -42,7 +42,7 @@ class WantedField:
 
 
 def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, WantedField]:
-    """The fields that have at least one column, by position; the header is not one of them."""
+    """Return the fields that have at least one column, by position; the header is not one of them."""
     index = {column.name.lower(): number for number, column in enumerate(columns)}
     fields = {}
     for field in layout[1:]:

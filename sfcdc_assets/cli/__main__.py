@@ -10,7 +10,7 @@ from sfcdc_assets.cli.terminal.stopping import stop_on_signals
 
 
 def main() -> None:
-    """The `sfcdc` command."""
+    """Run the `sfcdc` command."""
     stop_on_signals()
     atexit.register(_leave_memory)
     from sfcdc_assets.cli.main import app  # noqa: PLC0415 - takes seconds
@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _leave_memory() -> None:
-    """The process ends: its memory need not be searched for cycles first, for 0.1 s. With DuckDB it is: the library its
+    """End the process: its memory need not be searched for cycles first, for 0.1 s. With DuckDB it is: the library its
     Python module is made with (nanobind) reports on standard error what was not freed."""
     if "duckdb" not in sys.modules:
         gc.freeze()

@@ -105,12 +105,13 @@ def dev(
 
 
 def names_an_org(settings: Settings) -> bool:
-    """Whether the settings say where to log in, or as whom."""
+    """Return whether the settings say where to log in, or as whom."""
     return any((settings.instance_url, settings.access_token, settings.client_id, settings.username))
 
 
 def followed(organization_id: str, environment: Mapping[str, str], home: Path, org: str | None = None) -> str:
-    """Which org goes into which warehouse, and where Dagster keeps its runs. `org`: its name, if there are several."""
+    """Say which org goes into which warehouse, and where Dagster keeps its runs. `org`: its name, if there are
+    several."""
     own = prefix_of(org)
     where = environment.get(f"{own}INSTANCE_URL") or environment.get(f"{own}LOGIN_URL") or Settings().login_url
     warehouse = environment[f"{own}WAREHOUSE"]

@@ -45,7 +45,7 @@ _INDENT = 13
 
 
 def _shown(found: Iterable[Finding]) -> list[Finding]:
-    """A line for each as it is found, and one for all."""
+    """Print a line for each finding as it comes, and one for all."""
     console = Screen(highlight=False)
     findings = []
     for each in found:
@@ -59,7 +59,7 @@ def _shown(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
-    """In one sentence."""
+    """Sum the findings up in one sentence."""
     failed, warnings, unchecked = (
         sum(each.outcome is one for each in findings) for one in (Outcome.FAILED, Outcome.WARNING, Outcome.NOT_CHECKED)
     )
@@ -70,7 +70,7 @@ def _verdict(findings: Sequence[Finding]) -> str:
 
 
 def line_of(finding: Finding, width: int) -> Text:
-    """For a terminal: words, and so the names among them, stay whole."""
+    """Write a finding for a terminal: words, and so the names among them, stay whole."""
     lines = textwrap.wrap(
         f"{finding.check}: {_words(finding)}", width - _INDENT, break_long_words=False, break_on_hyphens=False
     )

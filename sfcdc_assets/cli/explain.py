@@ -95,7 +95,7 @@ def explain(
 
 
 def _channel(entity: str) -> str | None:
-    """The channel with a table of its own that is named in the place of an entity. Raises `NotExplained`."""
+    """Return the channel with a table of its own that is named in the place of an entity. Raises `NotExplained`."""
     if ":" not in entity and "/" not in entity:
         return None
     try:
@@ -120,7 +120,7 @@ def _print_events(channel: str, found: pl.DataFrame) -> None:
 
 
 def _where(channel: str, facts: Mapping[str, Any]) -> str:
-    """Where an event lies, in sentences."""
+    """Say in sentences where an event lies."""
     by = f" by {facts['commit_user']}" if facts["commit_user"] else ""
     made = f"{facts['change_type']} {_time(facts['valid_from'])}{by}"
     lines = [

@@ -49,8 +49,8 @@ COMMANDS = {
 
 
 def function_of(command: str) -> Any:
-    """What a command calls: the function of its name, in the module of its name in this package. What is imported
-    stays, so garbage is not looked for among it, now or later."""
+    """Return what a command calls: the function of its name, in the module of its name in this package. What is
+    imported stays, so garbage is not looked for among it, now or later."""
     name = command.replace("-", "_")
     gc.disable()
     try:
@@ -71,7 +71,7 @@ class ShownCommand(TyperCommand):
     """A command whose help names no type for an option that takes no value (typer would show `--json <bool>`)."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """As they are shown."""
+        """Return the parameters as they are shown."""
         return [_shown(each) for each in super().get_params(ctx)]
 
 
@@ -79,7 +79,7 @@ class ShownGroup(TyperGroup):
     """The same for a command that has others below it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """As they are shown."""
+        """Return the parameters as they are shown."""
         return [_shown(each) for each in super().get_params(ctx)]
 
 
@@ -87,7 +87,7 @@ class LaterCommand(ShownCommand):
     """Stands for a command whose module is not imported yet, until it is called, completed or asked for its help."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """That of the command itself."""
+        """Make the context of the command itself."""
         assert self.name is not None
         function, below = function_of(self.name), subcommands_of(self.name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -109,7 +109,7 @@ def _shown(parameter: Any) -> Any:
 
 
 def _paragraphs(function: Any) -> str:
-    """Its docstring with a line for each paragraph, which then wrap at the width of the terminal."""
+    """Return the command's docstring with a line for each paragraph, which then wrap at the width of the terminal."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     return as_set_here("\n\n".join(" ".join(each.split()) for each in paragraphs))
 
@@ -150,7 +150,7 @@ def sfcdc(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A Delta Lake copy of a Salesforce org, kept true from its change events. Settings are SFCDC_* environment
+    """Keep a Delta Lake copy of a Salesforce org true from its change events. Settings are SFCDC_* environment
     variables or a .env file; the README lists them."""
     if org is not None:
         os.environ[ORG] = org

@@ -128,7 +128,7 @@ def rebuild(
 
 
 def _check_channel(settings: Settings, channel: str) -> None:
-    """Whether events of the channel can be typed again. Raises `SettingsError`."""
+    """Check that events of the channel can be typed again. Raises `SettingsError`."""
     if channel not in settings.event_channels:
         known = ", ".join(each for each in settings.event_channels if "/topic/" not in each) or "none"
         raise SettingsError("--channel", f"{channel} is no channel of events in SFCDC_CHANNELS", f"Such are: {known}")

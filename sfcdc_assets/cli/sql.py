@@ -90,5 +90,5 @@ def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> Non
 
 
 def _width() -> int | None:
-    """Of the terminal; a pipe has none."""
+    """Return the width of the terminal; a pipe has none."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

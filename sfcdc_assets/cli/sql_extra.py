@@ -11,6 +11,6 @@ PACKAGES = {"duckdb": "duckdb", "fsspec": "fsspec"}
 
 
 def require_duckdb(wanted: str) -> None:
-    """Raises `DuckDbNotInstalled`. Comes before any import of what imports these packages."""
+    """Raise `DuckDbNotInstalled` where the extra is missing. Comes before any import of what imports these packages."""
     if any(importlib.util.find_spec(module) is None for module in PACKAGES):
         raise DuckDbNotInstalled(wanted)

@@ -90,7 +90,7 @@ def status(
 
 
 def _fail_if_stale(settings: Settings, age: str, *, as_json: bool) -> None:
-    """Raises `WarehouseStale`."""
+    """Raise `WarehouseStale` where something is older than the command allows."""
     option = "--fail-if-stale"
     if as_json:
         raise typer.BadParameter("it prints no tables, and cannot be combined with --json.", param_hint=option)
@@ -105,6 +105,7 @@ def _fail_if_stale(settings: Settings, age: str, *, as_json: bool) -> None:
 
 
 def show(status: WarehouseStatus) -> None:
+    """Print the status as tables for a person."""
     console = Screen()
     channels = [
         (
@@ -190,7 +191,7 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
 
 
 def _waiting(waiting: Mapping[str, int | None]) -> str:
-    """The entities that are not copied yet, and which of them are next."""
+    """Return the entities that are not copied yet, and which of them are next."""
     known = [records for records in waiting.values() if records is not None]
     size = f", about {counted(sum(known), 'record')}" if known else ""
     unknown = f" and {len(waiting) - len(known)} of unknown size" if known and len(known) < len(waiting) else ""

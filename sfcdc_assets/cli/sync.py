@@ -122,5 +122,5 @@ def _losses(warehouse: Warehouse, channels: Sequence[str]) -> list[KnownLoss]:
 
 
 def _open_channels() -> OpenChannels:
-    """Those of one sync. Whoever watches it may have mended in the org what others were refused for."""
+    """Return those of one sync. Whoever watches it may have mended in the org what others were refused for."""
     return OpenChannels(forgotten_seconds=math.inf, tries_at_once=sys.stderr.isatty())

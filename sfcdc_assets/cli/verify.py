@@ -133,9 +133,9 @@ def verify_entities(
     without: Collection[str] = (),
     channels: OpenChannels | None = None,
 ) -> list[VerifyReport]:
-    """A report for each wanted entity, or for all that are known, but for those in `without`. `tell` is given what the
-    syncs between two comparisons come to: of the channels that feed these entities. `channels`: the caller's, which
-    stay open."""
+    """Return a report for each wanted entity, or for all that are known, but for those in `without`. `tell` is given
+    what the syncs between two comparisons come to: of the channels that feed these entities. `channels`: the caller's,
+    which stay open."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
@@ -169,7 +169,7 @@ def _damaged(wanted: list[str]) -> list[TableDamaged]:
 
 
 def show(reports: list[VerifyReport]) -> None:
-    """A line for each entity, what could not be compared, then the first differences."""
+    """Print a line for each entity, what could not be compared, then the first differences."""
     console = Screen()
     print_table(None, _COLUMNS, [_row(report) for report in reports], left_out="--json has all.")
     for report in reports:
@@ -229,7 +229,7 @@ def verdict(reports: Sequence[VerifyReport], damaged: Sequence[str] = ()) -> str
 
 
 def _named(entities: Iterable[str]) -> str:
-    """The first of them."""
+    """Return the first of them."""
     names = list(entities)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 

@@ -56,7 +56,7 @@ def clock_skew(skew_ms: int) -> Finding:
 
 
 def login(org: OrgConnection, grant: Grant) -> Finding:
-    """A token, by the way that the settings choose."""
+    """Get a token by the way that the settings choose."""
     try:
         org.session.token()
     except SfcdcError as error:
@@ -65,8 +65,9 @@ def login(org: OrgConnection, grant: Grant) -> Finding:
 
 
 def my_domain(configured: str | None, login_says: str | None) -> Finding:
-    """`configured`: SFCDC_INSTANCE_URL; `login_says`: the address that the login gives. An address that names an
-    instance ends with it."""
+    """Check that the address is the org's own and not an instance's, which ends with the instance.
+
+    `configured`: SFCDC_INSTANCE_URL; `login_says`: the address that the login gives."""
     url = configured or login_says or ""
     host = urlsplit(url).hostname or ""
     if configured and login_says and urlsplit(login_says).hostname != host:

@@ -83,7 +83,8 @@ _AFTER_THE_LOGIN = (
 
 
 def _is_refused(settings: Settings, stored: Sequence[Finding]) -> bool:
-    """Whether an object store takes nothing: what reads tables would wait for it, for minutes, and say the same."""
+    """Return whether an object store takes nothing: what reads tables would wait for it, for minutes, and say the
+    same."""
     refused = any(each.check == WRITABLE and each.outcome is Outcome.FAILED for each in stored)
     return refused and not Warehouse(settings.warehouse).is_local
 
@@ -167,7 +168,7 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
 
 
 def _has_jobs_to_try(org: OrgConnection, new: int, reserve_percent: float) -> bool:
-    """Whether a job for each object that was never copied leaves enough for their copies and for others."""
+    """Return whether a job for each object that was never copied leaves enough for their copies and for others."""
     found = outcome_of(limits, org.session)
     jobs = None if isinstance(found, Exception) else found.get(rights.JOBS)
     return jobs is None or jobs.remaining - 2 * new >= jobs.maximum * reserve_percent / 100

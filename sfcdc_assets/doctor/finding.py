@@ -40,7 +40,7 @@ def ok(check: str, found: str) -> Finding:
 
 
 def warning(check: str, found: str, fix: str) -> Finding:
-    """It works, and should be looked at."""
+    """Return a finding that it works, and should be looked at."""
     return _finding(check, Outcome.WARNING, found, fix)
 
 
@@ -50,18 +50,18 @@ def failed(check: str, found: str, fix: str) -> Finding:
 
 
 def not_checked(check: str, because: str) -> Finding:
-    """It depends on what failed."""
+    """Return a finding that it depends on what failed."""
     return _finding(check, Outcome.NOT_CHECKED, f"depends on {because}")
 
 
 def _finding(check: str, outcome: Outcome, found: str, fix: str = "") -> Finding:
-    """With the settings named as they are set for the org that is examined."""
+    """Return a finding with the settings named as they are set for the org that is examined."""
     return Finding(as_set_here(check), outcome, as_set_here(found), as_set_here(fix))
 
 
 def of_error(check: str, error: SfcdcError) -> Finding:
-    """What the project raises would be raised by a run too. Its first sentence says what is wrong, the others what to
-    do."""
+    """Return the finding of an error that a run would raise too. Its first sentence says what is wrong, the others what
+    to do."""
     if isinstance(error, SettingsError):
         return failed(check, f"{error.setting}: {error.problem}.", _ended(error.remedy))
     text = " ".join(str(error).split())
@@ -71,12 +71,12 @@ def of_error(check: str, error: SfcdcError) -> Finding:
 
 
 def would_fail(findings: list[Finding]) -> bool:
-    """Whether a run with this set-up would fail."""
+    """Return whether a run with this set-up would fail."""
     return any(finding.outcome is Outcome.FAILED for finding in findings)
 
 
 def _is_outside(text: str, place: int) -> bool:
-    """Not in parentheses, where messages quote what others said."""
+    """Return whether the place is not in parentheses, where messages quote what others said."""
     return text.count("(", 0, place) == text.count(")", 0, place)
 
 

@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 2.0
 
 
 def java(settings: Settings | None) -> Finding:
-    """The Java that Spark would start; with Spark Connect none is needed here."""
+    """Return the Java that Spark would start; with Spark Connect none is needed here."""
     if settings is not None and settings.spark_remote:
         return ok(JAVA, f"not needed: Spark runs at {spark_address(settings)}")
     try:
@@ -36,7 +36,7 @@ def java(settings: Settings | None) -> Finding:
 
 
 def spark_server(url: str) -> Finding:
-    """Whether something listens at the address of a Spark Connect server."""
+    """Return whether something listens at the address of a Spark Connect server."""
     at = urlsplit(url)
     try:
         with socket.create_connection((at.hostname or "", at.port or SPARK_CONNECT_PORT), _ANSWER_SECONDS):
@@ -63,7 +63,7 @@ def dagster_home(value: str | None) -> Finding:
 
 
 def ui_port(port: int, listen: Callable[[int], int]) -> Finding:
-    """Whether `sfcdc dev` could listen, or does. `listen` raises `PortInUseError`."""
+    """Return whether `sfcdc dev` could listen, or does. `listen` raises `PortInUseError`."""
     try:
         listen(port)
         return ok(PORT, f"{port} is free")
@@ -86,7 +86,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def sources(environment: Mapping[str, str], dotenv: Mapping[str, str], file: Path) -> Finding:
-    """The names that are set, by where they are; the environment wins."""
+    """Return the names that are set, by where they are; the environment wins."""
     in_environment = sorted({name.upper() for name, value in environment.items() if _is_set(name, value)})
     in_file = sorted({name.upper() for name, value in dotenv.items() if _is_set(name, value)})
     parts = []

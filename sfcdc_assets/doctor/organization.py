@@ -12,7 +12,7 @@ ORGANIZATION = "organization"
 
 
 def organization(warehouse: Warehouse, org: OrgConnection) -> Finding:
-    """The warehouse belongs to the org of the settings, or to nobody yet. Writes nothing."""
+    """Check that the warehouse belongs to the org of the settings, or to nobody yet. Writes nothing."""
     try:
         owner = check_owner(warehouse, org.session.organization_id)
     except SfcdcError as error:

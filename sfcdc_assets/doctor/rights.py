@@ -27,7 +27,7 @@ API = "API"
 
 
 def api(org: OrgConnection) -> Finding:
-    """The REST resources answer this user."""
+    """Check that the REST resources answer this user."""
     try:
         version = org.session.version
         object_names(org.session)
@@ -40,7 +40,7 @@ def api(org: OrgConnection) -> Finding:
 
 
 def rights_of(org: OrgConnection, entity: str, *, try_bulk: bool, streams: bool) -> Iterator[Finding]:
-    """What keeps the entity from being copied as a whole; one line if nothing does."""
+    """Yield what keeps the entity from being copied as a whole; one line if nothing does."""
     check = f"rights on {entity}"
     try:
         described = describe(org.session, entity)
@@ -97,8 +97,8 @@ def _hidden(org: OrgConnection, check: str, entity: str, described: ObjectDescri
 
 
 def hidden_columns(schema: Mapping[str, Any], described: ObjectDescription) -> list[str]:
-    """What events carry and describe does not show. A list of checkboxes is no field of the object: the checkboxes
-    are."""
+    """Return what events carry and describe does not show. A list of checkboxes is no field of the object: the
+    checkboxes are."""
     shown = described.field_names
     spelt = by_any_case(shown)
     lists = {field.name for field in schema_fields(schema)[1:] if is_list(field) and checkboxes_of(field.name, shown)}
@@ -113,7 +113,7 @@ _WAIT = "Wait: allowances are counted over 24 hours. Or have it raised, or stop 
 
 
 def allowances(limits: Mapping[str, Limit], start: FirstStart, reserve_percent: float) -> Iterator[Finding]:
-    """API requests, Bulk jobs, delivered events. `start`: what the entities that were never copied will take;
+    """Yield the API requests, Bulk jobs, delivered events. `start`: what the entities that were never copied will take;
     `reserve_percent`: of requests and jobs, what copies leave to others."""
     needs = {REQUESTS: start.requests, JOBS: start.jobs, DELIVERIES: start.events}
     for name, need in needs.items():

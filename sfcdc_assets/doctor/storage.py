@@ -17,7 +17,7 @@ LEAST_BYTES, FEW_BYTES = 256 * 1024**2, 2 * 1024**3
 
 
 def space(free_bytes: int, place: str) -> Finding:
-    """Whether there is room to work in. A rebuild takes as much as an entity's tables do."""
+    """Return whether there is room to work in. A rebuild takes as much as an entity's tables do."""
     found = f"{free_bytes / 1024**3:.1f} GiB are free at {place}"
     fix = "Make room, or set SFCDC_WAREHOUSE to a larger disk."
     if free_bytes < LEAST_BYTES:
@@ -28,7 +28,7 @@ def space(free_bytes: int, place: str) -> Finding:
 
 
 def storage(warehouse: Warehouse) -> list[Finding]:
-    """What a table shows that is made for this and removed again: beside the tables, or where they would be."""
+    """Return what a table shows that is made for this and removed again: beside the tables, or where they would be."""
     findings = []
     if warehouse.is_local:
         there = nearest_folder(warehouse.folder)

@@ -25,7 +25,7 @@ OTHER_PORT = 443
 
 
 def selection(channel: str, members: ChannelMembers | None) -> Finding:
-    """What an administrator has selected."""
+    """Check what an administrator has selected."""
     check = SELECTION.format(channel)
     if members is None:
         fix = "Give the user View Setup and Configuration; until then entities become known as their events come."
@@ -88,7 +88,7 @@ _BEGUN_AGAIN = "the stream is begun again at the earliest event that is kept, an
 
 
 def checkpoint(warehouse: Warehouse, channel: str, now_ms: int) -> Finding:
-    """From the tables alone."""
+    """Check the checkpoint, from the tables alone."""
     try:
         table = Table.open(warehouse, table_of(channel))
     except SfcdcError as error:

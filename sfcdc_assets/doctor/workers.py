@@ -41,8 +41,8 @@ def workers(settings: Settings, ask: Callable[[Settings], object], seconds: floa
 
 
 def silent_master(master: str) -> str | None:
-    """Why no master of a standalone cluster (`spark://one:7077,two:7077`) takes a connection; None where one does, and
-    for other clusters. Spark itself would try for a minute, and end the session with another error."""
+    """Return why no master of a standalone cluster (`spark://one:7077,two:7077`) takes a connection; None where one
+    does, and for other clusters. Spark itself would try for a minute, and end the session with another error."""
     if not master.startswith("spark://"):
         return None
     said = ""

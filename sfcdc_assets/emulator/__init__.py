@@ -1,0 +1,1 @@
+"""An emulated Salesforce org, which pipelines can be rehearsed and tested against."""

@@ -180,8 +180,8 @@ class EntityState:
 def entity_states(
     warehouse: Warehouse, channels: Mapping[str, str], now_ms: int | None = None, privacy: Privacy | None = None
 ) -> list[EntityState]:
-    """The state of each entity of `entity_channels`: all that a tick or a run must know of it. Tables that have not
-    changed since it was last asked for are not opened; of rows only those of the doubt ledgers are read.
+    """Return the state of each entity of `entity_channels`: all that a tick or a run must know of it. Tables that have
+    not changed since it was last asked for are not opened; of rows only those of the doubt ledgers are read.
 
     Given `privacy`, the settings of today, its columns are looked at too.
     """

@@ -44,8 +44,8 @@ class EntityFacts:
 
 
 def entity_facts(warehouse: Warehouse, channels: Mapping[str, str]) -> dict[str, EntityFacts | Unreadable]:
-    """Of each entity (entity -> channel), from its newest tables, or why these cannot be read. Of rows only those of
-    the ledgers are read."""
+    """Return the facts of each entity (entity -> channel), from its newest tables, or why these cannot be read. Of rows
+    only those of the ledgers are read."""
 
     def facts(each: tuple[str, str]) -> EntityFacts:
         return _facts(warehouse, *each)
@@ -62,7 +62,7 @@ def entity_facts(warehouse: Warehouse, channels: Mapping[str, str]) -> dict[str,
 
 
 def readable_facts(warehouse: Warehouse, channels: Mapping[str, str]) -> dict[str, EntityFacts]:
-    """The same, of those whose tables can be read."""
+    """Return the facts of those entities whose tables can be read."""
     found = entity_facts(warehouse, channels)
     return {entity: each for entity, each in found.items() if isinstance(each, EntityFacts)}
 

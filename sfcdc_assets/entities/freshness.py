@@ -24,7 +24,7 @@ class EntityLag:
     seconds: float
 
     def is_late(self, settings: Settings) -> bool:
-        """By SFCDC_FRESHNESS_MINUTES."""
+        """Return whether the entity is late by SFCDC_FRESHNESS_MINUTES."""
         return self.seconds > settings.freshness_minutes * 60
 
 

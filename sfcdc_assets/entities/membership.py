@@ -36,7 +36,7 @@ class Conclusion(StrEnum):
 
 
 def conclusion(before: Member | None, now: Member | None) -> tuple[Conclusion, str]:
-    """What follows, and why in words. None: it is not on the channel."""
+    """Return what follows, and why in words. None: it is not on the channel."""
     if now is None:
         return Conclusion.WAIT, "it is not on the channel any more, so its changes raise no event"
     if before is None:
@@ -92,8 +92,8 @@ def follow_members(
 
 
 def _copied(warehouse: Warehouse, channel: str, entities: list[str]) -> dict[str, bool]:
-    """Those whose tables rest on the channel, and whether it is noted that they are off it. A snapshot that somebody
-    asked for answers the doubt; it is opened again, as changes go on without an event."""
+    """Return those whose tables rest on the channel, and whether it is noted that they are off it. A snapshot that
+    somebody asked for answers the doubt; it is opened again, as changes go on without an event."""
     facts = readable_facts(warehouse, dict.fromkeys(entities, channel))
     return {
         entity: any(doubt.reason is Doubt.OFF_CHANNEL for doubt in each.doubts)

@@ -31,7 +31,7 @@ class OpenTables:
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> OpenTables:
-        """The newest state of each. Raises `TableDamaged`."""
+        """Open the newest state of each. Raises `TableDamaged`."""
         of_each: tuple[Callable[[Warehouse, str], Any], ...] = (
             Snapshots.open,
             Ledger.open,

@@ -43,7 +43,7 @@ _TYPES = {forms.arrow: column_type for column_type, forms in FORMS.items()}
 
 
 def table_schema(own: pa.Schema) -> pa.Schema:
-    """The schema of a new table whose kind has columns of its own."""
+    """Return the schema of a new table whose kind has columns of its own."""
     return pa.schema([*EVENT_COLUMNS, *own, *KEPT_COLUMNS])
 
 
@@ -60,7 +60,8 @@ def missing_columns(schema: pa.Schema, events: Sequence[TypedEvent]) -> list[pa.
 
 
 def column_of(schema: pa.Schema, column: Column) -> str:
-    """The name of the table's column that a field's values go to; perhaps of one that the table does not have yet.
+    """Return the name of the table's column that a field's values go to; perhaps of one that the table does not have
+    yet.
 
     A field with the name of a column that is not a field's is called `<Field>__field`. Delta takes names that differ by
     case for one.
@@ -80,7 +81,7 @@ def column_of(schema: pa.Schema, column: Column) -> str:
 def event_rows(
     channel: str, first: int, events: Sequence[DeliveredEvent], typed: Sequence[TypedEvent], schema: pa.Schema
 ) -> pa.Table:
-    """The rows of events that come after one another, the first at position `first`; the table has all columns.
+    """Return the rows of events that come after one another, the first at position `first`; the table has all columns.
 
     Whatever is in an event keeps none of the others from the table: one of which a value does not fit its column,
     though its reader thought so, has only its bytes, and says why.
@@ -141,13 +142,13 @@ def _array(field: pa.Field, values: Any, cells: list[CellValue] | None, count: i
 
 
 def _holds(field: pa.Field, wanted: ColumnType) -> bool:
-    """Whether a column holds every value of a type."""
+    """Return whether a column holds every value of a type."""
     present = _TYPES.get(field.type)
     return present is not None and (present is wanted or widens(wanted, present))
 
 
 def _is_own(schema: pa.Schema, name: str | None) -> bool:
-    """Whether a column is one of its kind's own: columns of fields say of which type these are in Salesforce."""
+    """Return whether a column is one of its kind's own: columns of fields say of which type these are in Salesforce."""
     return name is not None and not schema.field(name).metadata
 
 
@@ -163,7 +164,7 @@ def _json(rescued: Mapping[str, Any]) -> str | None:
 
 
 def _json_value(value: Any) -> Any:
-    """A value as JSON has it; as a text what JSON has no form for, such as a number that is none, or bytes."""
+    """Return a value as JSON has it; as a text what JSON has no form for, such as a number that is none, or bytes."""
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
@@ -172,7 +173,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A text, or texts, with what UTF-8 cannot hold (half a surrogate pair) replaced; `_delivered` has it."""
+    """Return a text, or texts, with what UTF-8 cannot hold (half a surrogate pair) replaced; `_delivered` has it."""
     if isinstance(value, str):
         return unicode_text(value)
     return [_plain(each) for each in value] if isinstance(value, list) else value

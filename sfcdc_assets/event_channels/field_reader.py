@@ -37,13 +37,13 @@ class FieldReader:
 
 
 def reader_of_schema_field(field: SchemaField) -> tuple[Column, SchemaField]:
-    """The column of a field of an Avro schema."""
+    """Return the column of a field of an Avro schema."""
     plain = field_type_of_event(field.doc_type, field.scalar)
     return Column(field.name, plain.column, False, plain.name), field
 
 
 def reader_of_type(name: str, plain: FieldType) -> tuple[Column, SchemaField]:
-    """The column of a field that describe, or a person, says the type of."""
+    """Return the column of a field that describe, or a person, says the type of."""
     scalar = "long" if plain.name == "time" else _SCALARS[plain.column]
     doc = plain.docs[0] if plain.docs else ""
     return Column(name, plain.column, False, plain.name), SchemaField(0, name, doc, scalar, None)
@@ -75,8 +75,8 @@ def field_readers(
 def read_fields(
     readers: Mapping[str, FieldReader], values: Mapping[str, Any]
 ) -> tuple[dict[Column, CellValue], dict[str, Any], list[str]]:
-    """The fields' values by column, null for those that the event does not have; what fits no column; and why. A value
-    that is hashed is not quoted."""
+    """Return the fields' values by column, null for those that the event does not have; what fits no column; and why. A
+    value that is hashed is not quoted."""
     read: dict[Column, CellValue] = {reader.column: None for reader in readers.values() if reader.column is not None}
     rescued: dict[str, Any] = {}
     problems: list[str] = []

@@ -12,7 +12,7 @@ from sfcdc_assets.change_events.cell_value import is_in_calendar
 
 
 def message_of(payload: bytes) -> tuple[Mapping[str, Any], str | None]:
-    """The message, empty where it cannot be read, and why it cannot."""
+    """Return the message, empty where it cannot be read, and why it cannot."""
     try:
         found = json.loads(payload)
     except (ValueError, RecursionError):
@@ -27,7 +27,8 @@ def about_event(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def created_ms(message: Mapping[str, Any]) -> int | None:
-    """When Salesforce made the event (epoch ms, UTC); None where the message names no time of the years 1 to 9999."""
+    """Return when Salesforce made the event (epoch ms, UTC); None where the message names no time of the years 1 to
+    9999."""
     created = about_event(message).get("createdDate")
     try:
         moment = datetime.fromisoformat(str(created))
@@ -38,7 +39,7 @@ def created_ms(message: Mapping[str, Any]) -> int | None:
 
 
 def parts_in(value: Mapping[str, Any] | None, parts: Iterable[str]) -> dict[str, Any]:
-    """The values of these fields of the object in a compound value; null for one that it does not have."""
+    """Return the values of these fields of the object in a compound value; null for one that it does not have."""
     members = value or {}
     return {part: next((members[name] for name in members if _is(name, part)), None) for part in parts}
 

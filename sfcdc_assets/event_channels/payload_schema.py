@@ -64,7 +64,7 @@ class PayloadSchema:
     columns: tuple[PayloadColumn, ...]
 
     def taken_apart(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The values of a payload by column, and the members that no column is made from, by their path."""
+        """Return the values of a payload by column, and the members that no column is made from, by their path."""
         return {each.name: _at(body, each.path) for each in self.columns}, dict(_rest(body, (), self._paths))
 
     @property

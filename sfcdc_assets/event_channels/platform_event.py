@@ -124,9 +124,9 @@ class _OneSchema:
 
 
 def _identity(event: DeliveredEvent, typed: TypedEvent) -> str:
-    """A publisher may choose the id of its events, and count 1, 2, 3 anew each day (Pub/Sub API guide, "PublishStream
-    RPC Method"). So an event is the same only if its values are too, which are the same over both protocols; of one
-    that cannot be read, its bytes."""
+    """Return what identifies an event. A publisher may choose the id of its events, and count 1, 2, 3 again each day
+    (Pub/Sub API guide, "PublishStream RPC Method"). So an event is the same only if its values are too, which are the
+    same over both protocols; of one that cannot be read, its bytes."""
     if not typed.values:
         return event.mark
     said = sorted((column.name, value) for column, value in typed.values.items() if value is not None)

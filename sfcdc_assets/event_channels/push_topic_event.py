@@ -71,7 +71,7 @@ class PushTopicReader:
         return not self._privacy.concerns(self._described.name if self._described else None)
 
     def _parts(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the fields that the addresses and geolocations in a message consist of."""
+        """Return the values of the fields that the addresses and geolocations in a message consist of."""
         found: dict[str, Any] = {}
         for field in self._described.fields if self._described else ():
             value = given.get(field.name)

@@ -20,9 +20,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def typed_again(channel: str, reader: EventReader, rows: pa.Table) -> pa.Table:
-    """The rows, all of which have their bytes (`_delivered`), as they would be if their events came now: in their
-    order, at their positions, perhaps with more columns. A column that the reader does not make keeps what it holds.
-    Raises what the reader raises."""
+    """Return the rows, all of which have their bytes (`_delivered`), as they would be if their events came now: in
+    their order, at their positions, perhaps with more columns. A column that the reader does not make keeps what it
+    holds. Raises what the reader raises."""
     schema, parts = rows.schema, [rows.schema.empty_table()]
     for start in range(0, rows.num_rows, AT_ONCE):
         part = rows.slice(start, AT_ONCE)

@@ -53,7 +53,7 @@ class TypedEvent:
 
 
 def event_key(event: DeliveredEvent, typed: TypedEvent) -> str:
-    """What an event is known again by, however it is delivered: a digest, 32 hexadecimal digits."""
+    """Return what an event is known again by, however it is delivered: a digest, 32 hexadecimal digits."""
     text = f"{event.event_id}\0{typed.identity}".encode(errors="surrogatepass")
     return blake2b(text, digest_size=16).hexdigest()
 
@@ -70,13 +70,13 @@ class EventReader(Protocol):
         """Whether the settings of privacy let the bytes of an event be kept of which nothing is known."""
 
     def read(self, event: DeliveredEvent) -> TypedEvent:
-        """The event's values. An event that cannot be read is one with a `problem`, not an error: the stream goes on.
-        Raises what the org answers where it has to be asked for fields or schemas."""
+        """Return the event's values. An event that cannot be read is one with a `problem`, not an error: the stream
+        goes on. Raises what the org answers where it has to be asked for fields or schemas."""
 
 
 def read_event(reader: EventReader, event: DeliveredEvent) -> TypedEvent:
-    """What a reader says of an event. Whatever is in it stops nothing: one at which the reader fails is one with a
-    `problem`, and its bytes are kept. Raises what the org answers (`SfcdcError`)."""
+    """Return what a reader says of an event. Whatever is in it stops nothing: one at which the reader fails is one with
+    a `problem`, and its bytes are kept. Raises what the org answers (`SfcdcError`)."""
     read = outcome_of(reader.read, event)
     if isinstance(read, NotKnownYet) and reader.keeps_unread:
         return TypedEvent(problem=f"{NOT_KNOWN_YET}{read.subject}", identity=event.mark, waits=True)

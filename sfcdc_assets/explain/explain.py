@@ -30,8 +30,8 @@ _FILES = pa.schema([("table", pa.string()), ("path", pa.string())])
 
 
 def explain_record(warehouse: Warehouse, entity: str, record_id: str, field: str | None = None) -> pl.DataFrame:
-    """The chain of one field's values in a record, or of all fields', as `CHAIN`; beside it `commit_user_name`, and
-    `value_name` of a value that is a user's id: what they are called now, null where the copy has no such user.
+    """Return the chain of one field's values in a record, or of all fields', as `CHAIN`; beside it `commit_user_name`,
+    and `value_name` of a value that is a user's id: what they are called now, null where the copy has no such user.
 
     `record_id` may have 15 characters. The entity may be written in any case. Raises `NoSuchEntity`, and `NotExplained`
     for a record or field that the tables lack.
@@ -68,7 +68,7 @@ def _names_of_users(warehouse: Warehouse, user_ids: Sequence[str]) -> dict[str, 
 def explain_records(
     spark: SparkSession, warehouse: Warehouse, entity: str, fields: Sequence[str], record_ids: Sequence[str] = ()
 ) -> DataFrame:
-    """The chains of `fields` in many records (all, when no ids are given), as a Spark DataFrame of `CHAIN`.
+    """Return the chains of `fields` in many records (all, when no ids are given), as a Spark DataFrame of `CHAIN`.
 
     Ids may have 15 characters. Tasks read the tables' files themselves; a record's versions meet in one task.
     """

@@ -22,7 +22,7 @@ _NOT_FIELDS = {*EVENT_COLUMNS.names, *KEPT_COLUMNS.names, *_KINDS, "carried_fiel
 
 
 def explain_event(warehouse: Warehouse, channel: str, event: str, field: str | None = None) -> pl.DataFrame:
-    """The values of an event, of one field or of all that it has, as `EXPLANATION`.
+    """Return the values of an event, of one field or of all that it has, as `EXPLANATION`.
 
     `event`: its id (`EventUuid`), its replay id (a number, or hexadecimal digits) or `@` with its position. Publishers
     may give several events one id: then there are rows of each. An event that cannot be read has one row without a
@@ -59,7 +59,7 @@ def explain_event(warehouse: Warehouse, channel: str, event: str, field: str | N
 
 
 def opened(warehouse: Warehouse, channel: str) -> EventTable:
-    """The channel's table. Raises `NotExplained`."""
+    """Return the channel's table. Raises `NotExplained`."""
     table = EventTable.open(warehouse, channel)
     if table is None:
         raise NotExplained.no_channel(channel, [each for each, _ in event_tables(warehouse)])
@@ -67,7 +67,7 @@ def opened(warehouse: Warehouse, channel: str) -> EventTable:
 
 
 def _rows(table: EventTable, channel: str, event: str) -> pa.Table:
-    """The rows of the events that are meant, in the order of their positions. Raises `NotExplained`."""
+    """Return the rows of the events that are meant, in the order of their positions. Raises `NotExplained`."""
     ids = table.table.scan(["position", "event_id", "replay_id"])
     replay_ids = {event.encode(), *([bytes.fromhex(event)] if _is_hex(event) else [])}
     ways = (

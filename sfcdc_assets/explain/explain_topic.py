@@ -30,7 +30,7 @@ _ABOUT = ("position", "replay_id", "created_date", "received_at", "event_id", "e
 
 
 def explain_topic_record(warehouse: Warehouse, channel: str, record_id: str, field: str | None = None) -> pl.DataFrame:
-    """The chain of one field's values in a record of a PushTopic, or of all fields', as `EXPLANATION`.
+    """Return the chain of one field's values in a record of a PushTopic, or of all fields', as `EXPLANATION`.
 
     Of earlier reads of the topic's query, only what the row still has of them is known. The last value of each field
     says what is in doubt; a field of which nothing is known has one row without a value. `record_id` may have 15
@@ -65,7 +65,7 @@ def explain_topic_record(warehouse: Warehouse, channel: str, record_id: str, fie
 
 
 def _notifications(events: EventTable, record_id: str) -> list[dict[str, Any]]:
-    """Those of the record, as rows of `push_topic_events`."""
+    """Return those of the record, as rows of `push_topic_events`."""
     names = [field.name for field in field_columns(events.table.schema)]
     if ID not in names:
         return []
@@ -78,7 +78,7 @@ def _notifications(events: EventTable, record_id: str) -> list[dict[str, Any]]:
 def _columns(
     events: EventTable, state: PushTopicState | None, channel: str, field: str | None
 ) -> Mapping[str, pa.DataType]:
-    """The columns that are explained, with their types. Raises `NotExplained`."""
+    """Return the columns that are explained, with their types. Raises `NotExplained`."""
     known = {each.name: each.type for each in field_columns(events.table.schema) if each.name != ID}
     if state is not None:
         known |= {name: state.table.schema.field(name).type for name in state.fields if name != ID}
@@ -99,7 +99,7 @@ def _observations(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> It
 def _about(
     channel: str, link: Link, rows: Mapping[int, Mapping[str, Any]], commits: Mapping[int, LandingCommit]
 ) -> dict[str, Any]:
-    """What set a value. A read has the position of the newest notification that it stands for."""
+    """Return what set a value. A read has the position of the newest notification that it stands for."""
     observation = link.set_by
     row = rows.get(observation.stamp.position) if observation.kind not in (READ, LEFT) else None
     return {
@@ -122,7 +122,7 @@ def _doubts(
     known: Known | None,
     not_folded: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """Why the record's values may not be those that it has in the org."""
+    """Yield why the record's values may not be those that it has in the org."""
     if known is not None and known.standing[1] is Standing.LEFT:
         yield (
             f"the topic's query has not found the record since {_said(_time(known.left_at_ms))}: it left the filter, "

@@ -41,12 +41,12 @@ class NotExplained(SfcdcError):
 
     @classmethod
     def no_version(cls, entity: str, record_id: str) -> NotExplained:
-        """Of a record of an entity."""
+        """Return the error that an entity has no such record."""
         return cls(f"{entity} {record_id} has no version in history", "Check the id, and run `sfcdc sync`")
 
     @classmethod
     def no_field(cls, of: str, field: str, known: Sequence[str]) -> NotExplained:
-        """Of an entity, or a channel."""
+        """Return the error that an entity, or a channel, has no such field."""
         near = nearest(field, known)
         return cls(
             f"{of} has no field {field}", f"Did you mean {near}?" if near else f"Its fields are {', '.join(known)}"
@@ -54,19 +54,19 @@ class NotExplained(SfcdcError):
 
     @classmethod
     def no_channel(cls, channel: str, known: Sequence[str]) -> NotExplained:
-        """Of a channel without a table; `known`: those that have some."""
+        """Return the error of a channel without a table; `known`: those that have some."""
         there = ", ".join(known) or "none yet; `sfcdc sync` lands what there is"
         return cls(f"No event of {channel} has landed", f"Channels that have events: {there}")
 
     @classmethod
     def no_event(cls, channel: str, event: str, last: int) -> NotExplained:
-        """Of an event of a channel whose last position is `last`."""
+        """Return the error that a channel whose last position is `last` has no such event."""
         remedy = f"Name it by its id, its replay id, or @ and its position, which is {last} at most"
         return cls(f"{channel} has no event {event}", remedy)
 
     @classmethod
     def no_record(cls, channel: str, topic: str, record_id: str) -> NotExplained:
-        """Of a record of a PushTopic."""
+        """Return the error that a PushTopic has no such record."""
         remedy = (
             "Check the id and the topic's filter; `sfcdc sync` lands what there is, and `sfcdc verify --topic "
             f"{topic}` asks the query"
@@ -75,7 +75,7 @@ class NotExplained(SfcdcError):
 
 
 def landing_columns(commit: LandingCommit | None) -> Mapping[str, object]:
-    """The columns of `EXPLANATION` about the commit that landed an event."""
+    """Return the columns of `EXPLANATION` about the commit that landed an event."""
     return {
         "landed_version": commit.version if commit else None,
         "landed_first": commit.first if commit else None,
@@ -85,12 +85,12 @@ def landing_columns(commit: LandingCommit | None) -> Mapping[str, object]:
 
 
 def replay_text(replay_id: bytes) -> str:
-    """A replay id as `sfcdc explain` shows and takes it: a number as such, other bytes in hexadecimal digits."""
+    """Return a replay id as `sfcdc explain` shows and takes it: a number as such, other bytes in hexadecimal digits."""
     return replay_id.decode() if replay_id.isdigit() else replay_id.hex()
 
 
 def texts_of(values: pa.ChunkedArray | pa.Array) -> list[str | None]:
-    """As the chain of an entity's record has them."""
+    """Return the texts as the chain of an entity's record has them."""
     series = pl.from_arrow(values)
     assert isinstance(series, pl.Series)
     return series.cast(pl.String).to_list()

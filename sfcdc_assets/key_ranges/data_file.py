@@ -101,7 +101,7 @@ def deleted_on_failure(filesystem: fs.FileSystem, path: str) -> Iterator[None]:
 
 
 def _repeating(table: pa.Table) -> list[str]:
-    """The columns, as Parquet calls them, whose values repeat. For the others a dictionary is only work
+    """Return the columns, as Parquet calls them, whose values repeat. For the others a dictionary is only work
     (docs/storage-layout.md, "Writing a key range")."""
     places = pa.array(np.linspace(0, table.num_rows - 1, min(LOOKED_AT, table.num_rows)).astype(np.int64))
     found = []
@@ -115,5 +115,5 @@ def _repeating(table: pa.Table) -> list[str]:
 
 
 def _json(value: object) -> object:
-    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
+    """Return a statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
     return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

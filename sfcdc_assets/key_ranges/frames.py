@@ -7,7 +7,7 @@ import pyarrow as pa
 
 
 def arrow_frame(table: pa.Table) -> pl.DataFrame:
-    """An Arrow table as polars."""
+    """Return an Arrow table as polars."""
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame

@@ -73,7 +73,7 @@ class LookedInto:
 
 
 def overlapping(files: Iterable[IdRange]) -> list[tuple[IdRange, ...]]:
-    """The files in groups that share no Id, in Id order. The writer's own are each alone."""
+    """Return the files in groups that share no Id, in Id order. The writer's own are each alone."""
     groups: list[list[IdRange]] = []
     end = ""
     for each in sorted(files, key=lambda file: (file.first, file.last, file.path)):
@@ -86,14 +86,14 @@ def overlapping(files: Iterable[IdRange]) -> list[tuple[IdRange, ...]]:
 
 
 def is_too_much(files: Iterable[IdRange]) -> bool:
-    """Whether the files are more than one task may hold."""
+    """Return whether the files are more than one task may hold."""
     some = list(files)
     return sum(file.rows for file in some) > MAX_ROWS or sum(file.size for file in some) > MAX_BYTES
 
 
 def to_look_into(files: Iterable[IdRange], concerned: pl.Series | None) -> list[IdRange]:
-    """The files of groups that are too much for one task, if they may hold a record with one of these Ids, of any
-    number, or are small ones in such a group that may be merged; None: all files of such groups."""
+    """Return the files of groups that are too much for one task, if they may hold a record with one of these Ids, of
+    any number, or are small ones in such a group that may be merged; None: all files of such groups."""
     crowded = [group for group in overlapping(files) if is_too_much(group)]
     if concerned is None or not crowded:
         return [file for group in crowded for file in group]
@@ -115,7 +115,7 @@ def _may_hold(files: Sequence[IdRange], ids: pl.Series) -> list[IdRange]:
 
 
 def _small(files: Iterable[IdRange], room: int | None = None) -> list[IdRange]:
-    """The smallest files, of `MERGED_BYTES` each and `room` together at most."""
+    """Return the smallest files, of `MERGED_BYTES` each and `room` together at most."""
     found, left = [], MERGED_BYTES if room is None else room
     for file in sorted(files, key=lambda file: (file.size, file.path)):
         left -= file.size
@@ -126,8 +126,8 @@ def _small(files: Iterable[IdRange], room: int | None = None) -> list[IdRange]:
 
 
 def to_rewrite(found: Mapping[IdRange, LookedInto]) -> list[IdRange]:
-    """Which of the files that were looked into a batch writes again: those that hold a record it concerns, and small
-    ones beside them, so that small files among large ones become fewer."""
+    """Return which of the files that were looked into a batch writes again: those that hold a record it concerns, and
+    small ones beside them, so that small files among large ones become fewer."""
     opened = [file for file, looked in found.items() if looked.concerned]
     room = min(MERGED_BYTES, sum(file.size for file in opened)) or MERGED_BYTES
     return opened + _small((file for file in found if file not in opened), room)
@@ -139,7 +139,7 @@ def key_ranges_of_table(
     columns: int = 1,
     looked_into: Mapping[IdRange, LookedInto] = MappingProxyType({}),
 ) -> tuple[KeyRange, ...]:
-    """The key ranges of a table with so many columns, in Id order.
+    """Return the key ranges of a table with so many columns, in Id order.
 
     Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one key range as a
     whole; where ranges overlap they share one. An empty table is one key range without files. New records have Ids
@@ -183,12 +183,12 @@ def _cut(
 
 
 def cuts_of(ordered: Sequence[str], count: int) -> list[str]:
-    """Where to cut sorted Ids into so many parts of about as many."""
+    """Return where to cut sorted Ids into so many parts of about as many."""
     return sorted({ordered[len(ordered) * n // count] for n in range(1, count)}) if ordered else []
 
 
 def key_ranges_wanted(rows: int, size: int) -> int:
-    """How many key ranges a snapshot of so many rows and bytes is cut into."""
+    """Return how many key ranges a snapshot of so many rows and bytes is cut into."""
     return max(1, -(-rows // TARGET_ROWS), -(-size // TARGET_BYTES))
 
 
@@ -228,12 +228,12 @@ def _within(files: Iterable[IdRange], lower: str, upper: str | None) -> tuple[st
 
 
 def ranges_of_ids(key_ranges: Sequence[KeyRange], record_ids: pl.Series) -> frozenset[int]:
-    """The key ranges that the record ids, of any number, lie in."""
+    """Return the key ranges that the record ids, of any number, lie in."""
     lowers = pl.Series([key_range.lower for key_range in key_ranges])
     return frozenset((lowers.search_sorted(record_ids, side="right").cast(pl.Int64) - 1).unique().to_list())
 
 
 def range_numbers(key_ranges: Sequence[KeyRange], record_ids: Sequence[str]) -> list[int]:
-    """The key range of each record id."""
+    """Return the key range of each record id."""
     lowers = [key_range.lower for key_range in key_ranges]
     return [bisect_right(lowers, record_id) - 1 for record_id in record_ids]

@@ -33,7 +33,7 @@ class RowCounts:
 
     @classmethod
     def of(cls, rows: pl.DataFrame | pa.Table) -> RowCounts:
-        """Of rows with the columns `COUNTED`; a null is no."""
+        """Count rows with the columns `COUNTED`; a null is no."""
         flags = rows.select(list(COUNTED))
         frame = flags if isinstance(flags, pl.DataFrame) else pl.DataFrame(flags)
         deleted, in_doubt = (int(frame[name].sum()) for name in COUNTED)
@@ -68,7 +68,7 @@ class RangeRows:
 
     @classmethod
     def read(cls, filesystem: fs.FileSystem, key_range: KeyRange, schema: pa.Schema) -> RangeRows:
-        """The rows in the key range's files, in the wanted columns; one that a file lacks reads null."""
+        """Return the rows in the key range's files, in the wanted columns; one that a file lacks reads null."""
         shape = empty_rows(schema)
         # Files lie within their key range but where a snapshot cuts new ones, or those of other clients are cut.
         files = [rows for path in key_range.files for rows in rows_within(filesystem, path, shape.schema, key_range)]
@@ -101,8 +101,8 @@ class RangeRows:
 
 
 def rows_within(filesystem: fs.FileSystem, path: str, wanted: pl.Schema, key_range: KeyRange) -> Iterator[pl.DataFrame]:
-    """A file's rows in the key range, in these columns; one that it lacks reads null. Of a file that is larger than
-    those this package writes, rows outside of the range are never held."""
+    """Yield a file's rows in the key range, in these columns; one that it lacks reads null. Of a file that is larger
+    than those this package writes, rows outside of the range are never held."""
     with filesystem.open_input_file(path) as source:
         if source.size() <= MAX_BYTES:
             yield conformed(_whole(io.BytesIO(source.readall()), wanted), wanted).filter(_is_within(key_range))
@@ -114,7 +114,7 @@ def rows_within(filesystem: fs.FileSystem, path: str, wanted: pl.Schema, key_ran
 def parts_of(
     source: pa.NativeFile, wanted: Collection[str], key_range: KeyRange = EVERYTHING, rows: int = ROWS_AT_ONCE
 ) -> Iterator[pl.DataFrame]:
-    """A file's rows in the key range, so many at a time, with those of the wanted columns that it has."""
+    """Yield a file's rows in the key range, so many at a time, with those of the wanted columns that it has."""
     parquet = pq.ParquetFile(source)
     present = [name for name in parquet.schema_arrow.names if name in wanted]
     groups = [number for number in range(parquet.num_row_groups) if _may_lie(parquet.metadata, number, key_range)]
@@ -125,7 +125,7 @@ def parts_of(
 
 
 def _may_lie(metadata: pq.FileMetaData, number: int, key_range: KeyRange) -> bool:
-    """Whether a row group may have rows in the key range."""
+    """Return whether a row group may have rows in the key range."""
     group = metadata.row_group(number)
     columns = (group.column(index) for index in range(group.num_columns))
     told = next((each.statistics for each in columns if each.path_in_schema == "Id"), None)
@@ -146,7 +146,7 @@ def _whole(content: io.BytesIO, wanted: pl.Schema) -> pl.DataFrame:
 
 
 def conformed(rows: pl.DataFrame, wanted: pl.Schema) -> pl.DataFrame:
-    """The rows in the wanted columns and types; a column that they lack is null."""
+    """Return the rows in the wanted columns and types; a column that they lack is null."""
     return rows.select(
         pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
         for name, dtype in wanted.items()

@@ -47,7 +47,7 @@ _LOOKED = pa.schema([("path", pa.string()), ("concerned", pa.int64()), ("sample"
 def look_into(
     spark: SparkSession, files: Sequence[IdRange], filesystem: fs.FileSystem, concerned: pl.Series | None
 ) -> dict[IdRange, LookedInto]:
-    """What each file has of the Ids that a batch concerns; None: of all Ids. Tasks read only the Id column."""
+    """Return what each file has of the Ids that a batch concerns; None: of all Ids. Tasks read only the Id column."""
     if not files:
         return {}
 
@@ -65,7 +65,7 @@ def look_into(
 
 
 def look_into_file(path: str, filesystem: fs.FileSystem, concerned: pl.Series | None) -> LookedInto:
-    """The same of one file. Some thousand Ids are held at a time, and the sample."""
+    """Look into one file as `look_into` does. Some thousand Ids are held at a time, and the sample."""
     sample: list[str] = []
     seen = found = 0
     with filesystem.open_input_file(path) as source:

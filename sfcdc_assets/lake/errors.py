@@ -149,7 +149,7 @@ class TableNotWritten(SfcdcError):
 
 
 def mend(table: str, entity: str | None = None) -> str:
-    """The sentence that says how a damaged table is mended."""
+    """Return the sentence that says how a damaged table is mended."""
     layer, _, of = table.partition("/")
     name = of or entity
     if layer in ("text_fields", "history", "current_state"):

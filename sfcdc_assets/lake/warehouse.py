@@ -56,8 +56,8 @@ class Warehouse:
         return f"{self.root.rstrip('/')}/{table}"
 
     def filesystem(self, table: str) -> fs.FileSystem:
-        """A file system rooted at the table, for tasks that read and write its files themselves. It is pickled with
-        what opens the store (`storage_options`); its repr shows none of that."""
+        """Return a file system rooted at the table, for tasks that read and write its files themselves. It is pickled
+        with what opens the store (`storage_options`); its repr shows none of that."""
         if self.is_local:
             return fs.SubTreeFileSystem(self.uri(table), fs.LocalFileSystem())
         from sfcdc_assets.lake.store.store_files import StoreFiles  # noqa: PLC0415

@@ -185,7 +185,7 @@ class ChangeEventLanding(Landing):
 
 
 def _return_of(entity: str) -> str:
-    """That an entity's events name a schema of before, as a subject of pauses."""
+    """Return the subject of the pauses after an entity's events named a schema of before."""
     return f"return:{entity}"
 
 

@@ -12,7 +12,7 @@ from sfcdc_assets.settings.channel_kinds import carries_changes
 
 
 def landing_of(warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> Landing:
-    """For one reader of the channel."""
+    """Return the landing for one reader of the channel."""
     if carries_changes(channel):
         return ChangeEventLanding(warehouse, org, channel, run_id)
     return EventLanding(warehouse, org, channel, event_reader(warehouse, org, channel), run_id)

@@ -251,8 +251,8 @@ class ChannelReader:
             self._pending.is_complete(int(max(0, received.at_ms - self._settle_ms)))
 
     def _is_settled(self, at_ms: int) -> bool:
-        """Whether the last transaction is whole by an answer of this time that there is nothing more. Its events are
-        published one after another, and the answer may have come in between."""
+        """Return whether the last transaction is whole by an answer of this time that there is nothing more. Its events
+        are published one after another, and the answer may have come in between."""
         if self._pending.events:
             return at_ms - self._pending.events[-1].received_at_ms >= self._settle_ms
         is_open = self._checkpoint.complete_position < self._checkpoint.position
@@ -305,7 +305,7 @@ class ChannelReader:
         return seconds if seconds >= CLOCK_SECONDS else 0.0  # less is a rounding error, which no wait ends
 
     def _needs_an_answer(self, patience: Patience) -> bool:
-        """Whether something depends on hearing of the stream at all."""
+        """Return whether something depends on hearing of the stream at all."""
         checkpoint = self._checkpoint
         is_waited_for = patience.quiet >= self._settle_seconds and checkpoint.complete_position < checkpoint.position
         known_at_ms = checkpoint.resume.known_at_ms or checkpoint.begun_at_ms
@@ -387,7 +387,7 @@ class ChannelReader:
         self._is_placed = True
 
     def _open(self, report: LandingReport) -> Subscription:
-        """A subscription, once what an earlier reading was sent is landed, and the warehouse has taken a write."""
+        """Open a subscription, once what an earlier reading was sent is landed, and the warehouse has taken a write."""
         if not self._is_placed:
             self._place()
             self._commit(report)
@@ -400,8 +400,8 @@ class ChannelReader:
         return self._subscription
 
     def _follow_instance(self) -> str | None:
-        """Why the checkpoint is lost, if the org has moved to another instance: the call may have been mended there,
-        with a replay id that meant another event."""
+        """Return why the checkpoint is lost, if the org has moved to another instance: the call may have been mended
+        there, with a replay id that meant another event."""
         instance = self._org.instance_name()
         if instance is None or instance == self._instance:
             return None
@@ -418,9 +418,9 @@ class ChannelReader:
         self._checkpoint = self._landing.lose(reason)
 
     def _first_start(self) -> str:
-        """Where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless the
-        settings say otherwise or the org's allowance of delivered events is nearly used up; then at LATEST, and what
-        lies before it is read from the org by the snapshots, which have their watermark after it.
+        """Return where a channel without a checkpoint is begun: at EARLIEST, so that nothing retained is missed, unless
+        the settings say otherwise or the org's allowance of delivered events is nearly used up; then at LATEST, and
+        what lies before it is read from the org by the snapshots, which have their watermark after it.
 
         What only the stream brings is begun at LATEST by the settings alone, and never once some of it has landed: what
         lies between would be lost. A used-up allowance is an error then."""
@@ -471,4 +471,4 @@ class ChannelReader:
 
 
 def _nothing() -> None:
-    """Nobody waits for events."""
+    """Do nothing: nobody waits for events."""

@@ -109,7 +109,7 @@ class EventLanding(Landing):
         return made is not None and made >= moment_ms
 
     def _typed(self, table: EventTable, read: Sequence[tuple[DeliveredEvent, TypedEvent]], now_ms: int) -> EventTable:
-        """The table once what waits in it was typed: as soon as events can be read, then after growing pauses."""
+        """Open the table once what waits in it was typed: as soon as events can be read, then after growing pauses."""
         is_readable = self._has_met_waiting and bool(read) and not any(each.waits for _, each in read)
         subject = f"typing:{self._channel}"
         if not table.untyped_from(self._channel) or not (is_readable or self._schemas.is_due(subject, now_ms)):
@@ -122,8 +122,8 @@ class EventLanding(Landing):
         return self._table()
 
     def _is_from_before(self, before: StreamCheckpoint, typed: TypedEvent) -> bool:
-        """Whether an event was made before a start at LATEST: it comes only because the stream was begun again at its
-        earliest event, for no replay id was known. Where that cannot be told the event is landed.
+        """Return whether an event was made before a start at LATEST: it comes only because the stream was begun again
+        at its earliest event, for no replay id was known. Where that cannot be told the event is landed.
 
         The date of a platform event is whatever its publisher wrote, so it counts only if it is clearly one from before
         the start, and one that an event which is still kept can have.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> EventReader:
-    """The reader of a channel that carries no change events. Asks for nothing yet."""
+    """Return the reader of a channel that carries no change events. Asks for nothing yet."""
     kind = kind_of(channel)
     if kind is ChannelKind.GENERIC:
         return GenericReader(folder_of(channel), org.payload_schemas.get(channel), org.privacy)
@@ -47,7 +47,7 @@ def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> Even
 
 
 def push_topic_reader(org: OrgConnection, channel: str) -> PushTopicReader:
-    """Of a topic's channel."""
+    """Make the reader of a topic's channel."""
     return PushTopicReader(lambda: _object_of_topic(org, own_name(channel)), org.privacy)
 
 
@@ -60,7 +60,7 @@ class _Lookups:
         self.schemas = Schemas(warehouse)
 
     def ask(self, subject: str, what: str, ask: Callable[[], T]) -> T:
-        """The answer. Raises `NotKnownYet`."""
+        """Ask, and return the answer. Raises `NotKnownYet`."""
         now_ms = clock.now_ms()
         if not self.schemas.is_due(subject, now_ms):
             raise NotKnownYet(self._channel, what)
@@ -95,7 +95,7 @@ def _schemas_of(lookups: _Lookups, org: OrgConnection) -> Callable[[str], str | 
 
 
 def _object_of_topic(org: OrgConnection, name: str) -> ObjectDescription | None:
-    """The object that a PushTopic's query is about; None where the org does not tell this user."""
+    """Return the object that a PushTopic's query is about; None where the org does not tell this user."""
     try:
         topics = org_topics(org.session, name)
         entity = topic_query(topics[0].topic.query).entity if topics else None

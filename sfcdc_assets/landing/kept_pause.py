@@ -76,7 +76,8 @@ class KeptPause:
             raise RefusedBefore(self._what, self._known.tries, now_ms - self._known.at_ms, until_ms - now_ms)
 
     def failed(self, error: Exception) -> None:
-        """It failed again, perhaps by a refusal. Where that cannot be noted, this process pauses all the same."""
+        """Note that it failed again, perhaps by a refusal. Where that cannot be noted, this process pauses all the
+        same."""
         if isinstance(error, self._of):
             with suppress(SfcdcError):
                 self._note(self._known.again(clock.now_ms()))
@@ -96,7 +97,7 @@ class KeptPause:
 
 
 def _mark(settings: Settings) -> str:
-    """Which settings of a login these are, by so few bits that no secret can be told by them."""
+    """Say which settings of a login these are, by so few bits that no secret can be told by them."""
     given = [getattr(settings, name) for name in LOGIN]
     values = [str(each.get_secret_value() if isinstance(each, SecretStr) else each) for each in given]
     key = settings.private_key_file

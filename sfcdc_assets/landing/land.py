@@ -97,16 +97,17 @@ class Landing(ABC):
         self._run_id = run_id
 
     def has_table(self) -> bool:
-        """Whether the channel's table is there, so that nothing is created by asking where the channel stands."""
+        """Return whether the channel's table is there, so that nothing is created by asking where the channel
+        stands."""
         return True
 
     def checkpoint(self) -> tuple[StreamCheckpoint, int | None]:
-        """How far the channel was landed, by anybody, and when its checkpoint was last moved (epoch ms, UTC)."""
+        """Return how far the channel was landed, by anybody, and when its checkpoint was last moved (epoch ms, UTC)."""
         table = self._table()
         return table.checkpoint(self._channel), table.landed_at_ms(self._channel)
 
     def position(self) -> int:
-        """The last position given out, by anybody; quicker to ask for than the whole checkpoint."""
+        """Return the last position given out, by anybody; quicker to ask for than the whole checkpoint."""
         return self._table().last_position(self._channel)
 
     def begin(self, checkpoint: StreamCheckpoint, begun: str, transport: str) -> StreamCheckpoint:
@@ -120,7 +121,8 @@ class Landing(ABC):
         return noted
 
     def start(self, checkpoint: StreamCheckpoint, *, is_new: bool) -> ReplayStart:
-        """Where the stream of a channel starts for as long as no replay id is known; `is_new`: it was never read.
+        """Return where the stream of a channel starts for as long as no replay id is known; `is_new`: it was never
+        read.
 
         What only the stream brings is begun at LATEST once, at the moment that the checkpoint names. From then on it is
         begun with the earliest event that is kept: else what came in between would be lost.
@@ -173,14 +175,14 @@ class Landing(ABC):
         """
 
     def resume_point(self, taken: ResumePoint, known: ResumePoint, events: Sequence[DeliveredEvent]) -> ResumePoint:
-        """What to remember of where the stream goes on: the subscription has come to `taken`, `known` is remembered
-        already, and `events` are those in between."""
+        """Return what to remember of where the stream goes on: the subscription has come to `taken`, `known` is
+        remembered already, and `events` are those in between."""
         return taken
 
     @abstractmethod
     def is_made_after(self, event: DeliveredEvent, moment_ms: int) -> bool:
-        """Whether the org committed or made an event at or after a moment (epoch ms, UTC). Only a rule for when to stop
-        reading: whatever the clocks say, the next reading goes on from here."""
+        """Return whether the org committed or made an event at or after a moment (epoch ms, UTC). Only a rule for when
+        to stop reading: whatever the clocks say, the next reading goes on from here."""
 
     def _table(self) -> LandedTable:
         return landed_table(self._warehouse, self._channel)
@@ -193,5 +195,5 @@ class Landing(ABC):
 
 
 def is_enough(waiting: Sequence[DeliveredEvent], payload_bytes: int) -> bool:
-    """Whether to commit now although more events are coming."""
+    """Return whether to commit now although more events are coming."""
     return len(waiting) >= COMMIT_EVENTS or payload_bytes >= COMMIT_BYTES

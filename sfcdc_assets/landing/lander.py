@@ -73,16 +73,16 @@ class LandedOnly:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """There is nothing to close."""
+        """Close nothing: there is nothing to close."""
 
     def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
-        """Where the channel stands."""
+        """Say where the channel stands."""
         return landed_before(self._warehouse, channel, self._complete_through_ms.get(channel, 0))
 
 
 def landed_before(warehouse: Warehouse, channel: str, complete_through_ms: int = 0) -> LandingReport:
-    """What is known of a channel that is not read: how far it was landed, by anybody. `complete_through_ms`: what
-    somebody who read it knew."""
+    """Return what is known of a channel that is not read: how far it was landed, by anybody. `complete_through_ms`:
+    what somebody who read it knew."""
     if not carries_changes(channel) and EventTable.open(warehouse, channel) is None:
         return LandingReport(channel)
     checkpoint = landed_table(warehouse, channel).stored_checkpoint(channel)

@@ -65,7 +65,7 @@ def droppable(warehouse: Warehouse, retention_days: int, now_ms: int) -> list[tu
 def seen_by_retention(
     warehouse: Warehouse, states: Sequence[EntityState], retention_days: int | None, now_ms: int
 ) -> list[EntityState]:
-    """The states with what the retention asks for: a snapshot where payloads past it lie behind the last one's
+    """Return the states with what the retention asks for: a snapshot where payloads past it lie behind the last one's
     watermark."""
     if retention_days is None:
         return list(states)
@@ -74,7 +74,8 @@ def seen_by_retention(
 
 
 def _overdue(state: EntityState, kept: dict[tuple[str, str], list[DataFile]], before: datetime) -> bool:
-    """Only where a snapshot is in the tables: another would be asked for again and again."""
+    """Return whether a deletion is overdue, only where a snapshot is in the tables: another would be asked for again
+    and again."""
     if not 0 < state.snapshot_complete <= state.snapshot_applied:
         return False
     watermark = state.snapshot_position
@@ -98,7 +99,7 @@ def _drop(warehouse: Warehouse, entity: str, channel: str, before: datetime) -> 
 
 
 def _up_to(warehouse: Warehouse, raw_events: RawEvents, entity: str, channel: str, before: datetime) -> int:
-    """The position up to which payloads may go; 0 for none.
+    """Return the position up to which payloads may go; 0 for none.
 
     It is the end of a file, so that a file is rewritten once, but for a file that goes on beyond what may go and
     whose oldest payload is a day over its time: that one is parted.
@@ -116,8 +117,8 @@ def _up_to(warehouse: Warehouse, raw_events: RawEvents, entity: str, channel: st
 
 
 def _within(raw_events: RawEvents, entity: str, channel: str, after: int, end: int, before: datetime) -> int:
-    """The last position up to which all of the events that still have payloads were received before a time, if the
-    first of them was a day before it; 0 otherwise."""
+    """Return the last position up to which all of the events that still have payloads were received before a time, if
+    the first of them was a day before it; 0 otherwise."""
     after = max(after, raw_events.payloads_dropped(entity, channel))
     rows = raw_events.headers(entity, channel, ["position", "received_at"], after=after, up_to=end).sort_by("position")
     last = 0
@@ -129,8 +130,8 @@ def _within(raw_events: RawEvents, entity: str, channel: str, after: int, end: i
 
 
 def _limit(warehouse: Warehouse, entity: str, channel: str) -> int:
-    """The position up to which nothing will read the entity's payloads on the channel. What mends a damaged table reads
-    all of them."""
+    """Return the position up to which nothing will read the entity's payloads on the channel. What mends a damaged
+    table reads all of them."""
     try:
         return _limit_of_sound(warehouse, entity, channel)
     except TableDamaged:

@@ -94,7 +94,7 @@ class Pending:
         self._has_note, self._uncounted = True, note
 
     def add(self, received: Received) -> None:
-        """The next response. The first that has events is noted: a process that ends before was sent nothing."""
+        """Add the next response. The first that has events is noted: a process that ends before was sent nothing."""
         uncounted = self._uncounted
         if received.events and uncounted is not None:
             self._uncounted = None

@@ -44,5 +44,5 @@ WATERMARK = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
 
 
 def until_settled(settle_seconds: float, patience: Patience = POLL) -> Patience:
-    """A reading that waits until the last transaction counts as complete."""
+    """Return the timeouts of a reading that waits until the last transaction counts as complete."""
     return replace(patience, quiet=settle_seconds)

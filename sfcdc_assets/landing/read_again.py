@@ -42,8 +42,8 @@ class LandedBefore:
     def without(
         self, raw_events: RawEvents, before: StreamCheckpoint, events: Sequence[DeliveredEvent]
     ) -> Sequence[DeliveredEvent]:
-        """The events without those that were landed before the break; all of them where there was none, and once the
-        stream has come past what was landed: what is new may lie between what is not. An event without a readable
+        """Return the events without those that were landed before the break; all of them where there was none, and once
+        the stream has come past what was landed: what is new may lie between what is not. An event without a readable
         header is left as it is."""
         if not before.position or not events:
             return events
@@ -59,7 +59,7 @@ class LandedBefore:
         ]
 
     def landed(self, after: StreamCheckpoint) -> None:
-        """Where the channel stands now."""
+        """Note where the channel stands now."""
         self._stands_at = after.position
 
     def _look(self, raw_events: RawEvents) -> None:

@@ -101,7 +101,7 @@ class RetryPause:
             self._kept.worked()
 
     def said(self, error: Exception) -> Exception:
-        """The same error, of the same class and with the same facts, whose message has the next try in it."""
+        """Return the same error, of the same class and with the same facts, whose message has the next try in it."""
         if not isinstance(error, SfcdcError):
             return error.with_traceback(None)
         again = type(error).__new__(type(error))
@@ -111,7 +111,7 @@ class RetryPause:
 
 
 def kept_pauses(warehouse: Warehouse, settings: Settings, channel: str) -> tuple[RetryPause, RetryPause]:
-    """Those of the login and of a channel's stream which other processes with these settings know of."""
+    """Return those of the login and of a channel's stream which other processes with these settings know of."""
     login = KeptPause(warehouse, settings, "the login", (LoginRefused,), _LOGIN)
     stream = KeptPause(warehouse, settings, f"the token on {channel}", _OF_THE_TOKEN, _TOKEN)
     return RetryPause(login), RetryPause(stream)

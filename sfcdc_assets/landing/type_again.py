@@ -132,7 +132,7 @@ def _type_file(warehouse: Warehouse, channel: str, reader: EventReader, file: Da
 
 
 def _changed(before: pa.Table, after: pa.Table) -> int:
-    """How many rows differ, one part after the other as Python objects."""
+    """Return how many rows differ, one part after the other as Python objects."""
     starts = range(0, before.num_rows, AT_ONCE)
     parts = ((before.slice(start, AT_ONCE), after.slice(start, AT_ONCE)) for start in starts)
     return sum(

@@ -33,7 +33,7 @@ class Heartbeat:
         self._thread.start()
 
     def end(self) -> None:
-        """The run is over."""
+        """End with the run."""
         self._is_over.set()
         self._thread.join(BEAT_SECONDS)
         with suppress(SfcdcError):

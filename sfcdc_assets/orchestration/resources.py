@@ -21,7 +21,7 @@ class OrgResource(dg.ConfigurableResource[None]):
 
     @contextmanager
     def connect(self, warehouse: Warehouse) -> Iterator[OrgConnection]:
-        """An open session for work on the warehouse, closed at the end. Raises `WrongOrganization`."""
+        """Open a session for work on the warehouse, closed at the end. Raises `WrongOrganization`."""
         with connect_for(warehouse, load_settings()) as org:
             yield org
 
@@ -30,7 +30,7 @@ class LakeResource(dg.ConfigurableResource[None]):
     """The tables below SFCDC_WAREHOUSE. Settings are read when a run or tick begins, never at import."""
 
     def warehouse(self) -> Warehouse:
-        """The warehouse; raises `WarehouseNotWritable` before anything else is done."""
+        """Return the warehouse; raises `WarehouseNotWritable` before anything else is done."""
         warehouse = Warehouse(load_settings().warehouse)
         warehouse.check_writable()
         return warehouse

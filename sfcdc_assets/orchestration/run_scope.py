@@ -50,7 +50,7 @@ class RunScope(dg.ConfigurableResource[None]):
         self._found[type(found)] = found
 
     def handed_on(self, kind: type[T]) -> T:
-        """The value of this class that a step before has handed on. Raises `NotInMemory`."""
+        """Return the value of this class that a step before has handed on. Raises `NotInMemory`."""
         if kind not in self._found:
             raise NotInMemory(kind.__name__)
         found: T = self._found[kind]
@@ -70,7 +70,7 @@ class RunScope(dg.ConfigurableResource[None]):
 
     @contextmanager
     def kept_if_done(self) -> Iterator[ExitStack]:
-        """What is opened in this block is closed when the run ends, or at once when the block raises."""
+        """Close what is opened in this block when the run ends, or at once when the block raises."""
         with ExitStack() as opened:
             yield opened
             self._stack.push(opened.pop_all())

@@ -49,7 +49,7 @@ check_every_hour = dg.ScheduleDefinition(
     "its filter are marked, which no notification says. Two API requests a topic, and one for each 2,000 records.",
 )
 def check_topics_every_hour() -> dg.RunRequest | dg.SkipReason:
-    """A topic among the channels switches it on."""
+    """Compare topics with the org; a topic among the channels switches it on."""
     if not any(has_state(channel) for channel in load_settings().event_channels):
         return dg.SkipReason(as_set_here("No PushTopic is among SFCDC_CHANNELS."))
     return dg.RunRequest()
@@ -73,7 +73,7 @@ audit_every_night = dg.ScheduleDefinition(
     "finds what changes outside the filter. Entities without a filter are left to audit_every_night.",
 )
 def audit_filtered_every_night() -> dg.RunRequest | dg.SkipReason:
-    """A filter that the org lists switches it on."""
+    """Compare tables of filtered events with the org; a filter that the org lists switches it on."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     filtered = sorted({entity for channel in settings.change_channels for entity in filters_of(warehouse, channel)})
@@ -93,7 +93,7 @@ def audit_filtered_every_night() -> dg.RunRequest | dg.SkipReason:
     ),
 )
 def drop_payloads_every_night() -> dg.RunRequest | dg.SkipReason:
-    """The setting alone switches it on."""
+    """Delete payloads past their retention; the setting alone switches it on."""
     if load_settings().payload_retention_days is None:
         return dg.SkipReason(as_set_here("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept."))
     return dg.RunRequest()

@@ -56,7 +56,7 @@ def table_metadata(
 
 
 def sample_rows() -> int:
-    """How many rows of a table a materialization shows: SFCDC_SAMPLE_ROWS, 0 unless somebody asks for them."""
+    """Return how many rows of a table a materialization shows: SFCDC_SAMPLE_ROWS, 0 unless somebody asks for them."""
     return load_settings().sample_rows
 
 
@@ -96,8 +96,8 @@ def _cut(value: object) -> object:
 
 
 def _column(field: pa.Field, described: ObjectDescription | None) -> dg.TableColumn:
-    """A column with what is known of it: the field's type in Salesforce and whether events may bring it as a diff as
-    tags; in words its label and help text in the org, or what else it holds."""
+    """Return a column with what is known of it: the field's type in Salesforce and whether events may bring it as a
+    diff as tags; in words its label and help text in the org, or what else it holds."""
     metadata = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
     tags = {_TAGS[key]: value for key, value in metadata.items() if key in _TAGS}
     words = described.words_for(field.name) if described is not None else None

@@ -53,25 +53,25 @@ class OrgConnection:
         return channel_members(self.session, channel)
 
     def describe_json(self, entity: str) -> str | None:
-        """The stored form of an object's describe; None when the object may not be read."""
+        """Return the stored form of an object's describe; None when the object may not be read."""
         try:
             return json.dumps(describe(self.session, entity).to_json())
         except EntityNotReadable:
             return None
 
     def object_names(self) -> frozenset[str] | None:
-        """API names of the objects that the user may see; None when the org does not say."""
+        """Return the API names of the objects that the user may see; None when the org does not say."""
         try:
             return object_names(self.session)
         except RequestRefused:
             return None
 
     def delivery_allowance(self) -> Limit | None:
-        """How many events the org may still be sent in 24 hours; None when it does not tell this user."""
+        """Return how many events the org may still be sent in 24 hours; None when it does not tell this user."""
         return self._allowance("DailyDeliveredPlatformEvents")
 
     def api_allowance(self) -> Limit | None:
-        """How many API requests it takes in 24 hours; None when it does not tell this user."""
+        """Return how many API requests it takes in 24 hours; None when it does not tell this user."""
         return self._allowance("DailyApiRequests")
 
     def allowances(self) -> Mapping[str, Limit]:
@@ -92,7 +92,7 @@ class OrgConnection:
             return {}
 
     def newest_schema(self, entity: str, now_ms: int) -> EventSchema:
-        """The schema that the entity's next event will have, with a fresh describe.
+        """Return the schema that the entity's next event will have, with a fresh describe.
 
         Raises `EntityNotReadable` when the object may not be read, and what the transport refuses.
         """

@@ -51,8 +51,8 @@ def claim_warehouse(warehouse: Warehouse, organization_id: str, now_ms: int) -> 
 
 
 def check_owner(warehouse: Warehouse, organization_id: str) -> str | None:
-    """The warehouse's organization, None when it belongs to nobody yet; raises `WrongOrganization` where it is another
-    one's. Writes nothing."""
+    """Return the warehouse's organization, None when it belongs to nobody yet; raises `WrongOrganization` where it is
+    another one's. Writes nothing."""
     owner = owner_of(warehouse)
     if owner not in (None, organization_id):
         raise WrongOrganization(warehouse.root, str(owner), organization_id)
@@ -60,7 +60,7 @@ def check_owner(warehouse: Warehouse, organization_id: str) -> str | None:
 
 
 def owner_of(warehouse: Warehouse) -> str | None:
-    """The organization that the warehouse is a copy of; None when it belongs to nobody yet. Writes nothing."""
+    """Return the organization that the warehouse is a copy of; None when it belongs to nobody yet. Writes nothing."""
     return OrganizationLog(warehouse).organization_id
 
 
@@ -103,7 +103,7 @@ def accept_organization(
 
 
 def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, instance: str, now_ms: int) -> str | None:
-    """Why the channel's checkpoint is lost, if it is another instance's; its order is broken then.
+    """Return why the channel's checkpoint is lost, if it is another instance's; its order is broken then.
 
     An org that moves keeps its organization id, and a replay id of the old instance may mean another event on the new
     one without being refused. The instance is noted last: after a crash in between the order is broken once more, which

@@ -38,7 +38,7 @@ class NoSuchEntity(SfcdcError):
 
 
 def entity_named(given: str, known: Collection[str], problem: str) -> str:
-    """The known entity that a person means, whatever the case: views in SQL have names in lower case. Raises
+    """Return the known entity that a person means, whatever the case: views in SQL have names in lower case. Raises
     `NoSuchEntity`; `problem`: what is said of a name that is not known."""
     if given in known:
         return given
@@ -73,8 +73,8 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConn
 def entities_to_copy(
     settings: Settings, warehouse: Warehouse, listed: Mapping[str, ChannelMembers | None]
 ) -> tuple[str, ...]:
-    """Those that a run would copy, as far as they are known. `listed`: channel -> its members, None where the org does
-    not tell them."""
+    """Return those that a run would copy, as far as they are known. `listed`: channel -> its members, None where the
+    org does not tell them."""
     known = {entity for members in listed.values() if members for entity in members.entities}
     if any(members is None for members in listed.values()):
         known |= set(settings.entities) or set(warehouse.entities("snapshot"))

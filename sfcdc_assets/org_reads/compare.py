@@ -50,7 +50,7 @@ def _hashed(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def one_sided(entity: str, record_ids: Sequence[str], kind: str) -> list[Difference]:
-    """Records that only one side has."""
+    """Return records that only one side has."""
     return [Difference(entity, record_id, None, None, None, kind) for record_id in record_ids]
 
 

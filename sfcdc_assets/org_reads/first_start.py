@@ -65,7 +65,7 @@ class FirstStart:
 
 
 def never_copied(warehouse: Warehouse, entities: Iterable[str]) -> tuple[str, ...]:
-    """Those without a complete snapshot. Reads the tables only."""
+    """Return those without a complete snapshot. Reads the tables only."""
     found = []
     for entity in entities:
         taken = Snapshots.open(warehouse, entity)
@@ -80,8 +80,8 @@ def is_first_start(warehouse: Warehouse) -> bool:
 
 
 def first_patience(warehouse: Warehouse, settle_seconds: float, *, until_caught_up: bool) -> Patience:
-    """That of the first reading of a sync. Where nothing was copied yet there is nothing to apply the last transaction
-    to: it settles while the copies are taken."""
+    """Return the timeouts of the first reading of a sync. Where nothing was copied yet there is nothing to apply the
+    last transaction to: it settles while the copies are taken."""
     return until_settled(settle_seconds, NOW) if until_caught_up and not is_first_start(warehouse) else NOW
 
 
@@ -101,7 +101,7 @@ def first_start(session: OrgSession, entities: Iterable[str], now_ms: int, *, fr
 
 
 def sentence(start: FirstStart, left: Mapping[str, int]) -> str:
-    """What it takes, for a person. `left`: what the org still allows today, by the name of the allowance."""
+    """Say what it takes, for a person. `left`: what the org still allows today, by the name of the allowance."""
 
     def of(need: int, what: str, allowance: str) -> str:
         return f"{need:,} {what}" + (f" ({left[allowance]:,} left today)" if allowance in left else "")

@@ -166,7 +166,7 @@ def _believed(
     doubts: Sequence[OpenDoubt],
     of_all: float,
 ) -> tuple[pa.Table, str | None]:
-    """The rows that may be applied, and why others may not: too many living rows would be gone by them.
+    """Return the rows that may be applied, and why others may not: too many living rows would be gone by them.
 
     What an event says is deleted, or a person has accepted, is believed. `of_all`: how many times more records are
     in doubt than were read now.
@@ -196,7 +196,7 @@ def _believed(
 def _events(
     raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], since_ms: int
 ) -> pl.DataFrame:
-    """The entity's events since the first doubt, and those before it that were received after a time."""
+    """Return the entity's events since the first doubt, and those before it that were received after a time."""
     first = min(doubt.position_on(channel) for doubt in doubts)
     recent = raw_events.first_position_received_after(channel, since_ms)
     after = min([first, *([recent] if recent is not None else [])]) - 1

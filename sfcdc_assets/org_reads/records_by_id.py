@@ -44,7 +44,7 @@ def read_back(
     position: int,
     read_at: dt.datetime,
 ) -> ReadBack:
-    """The records' rows now, with `position` as the watermark and `read_at` as the time.
+    """Return the records' rows now, with `position` as the watermark and `read_at` as the time.
 
     Living records come by composite retrieve, 2,000 a request. Those that it does not give are looked for in the
     recycle bin: found, they are deleted (or merged: MasterRecordId says into which); not found, they are gone for good,
@@ -77,7 +77,8 @@ def read_back(
 
 
 def _spoiled(source: str, found: Mapping[str, Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, str]:
-    """Records with a value that does not convert, and what is wrong with it. One by one only where one of all is."""
+    """Return records with a value that does not convert, and what is wrong with it. One by one only where one of all
+    is."""
     spoiled: dict[str, str] = {}
     for column in (*columns, MODIFIED, MERGED_INTO):
         try:

@@ -28,7 +28,7 @@ def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -
 
 
 def refusal_in(ledger: Ledger | None) -> str | None:
-    """Why the last read of an entity was refused or is not believed; None where none was."""
+    """Return why the last read of an entity was refused or is not believed; None where none was."""
     doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
     refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
     return (refusals[-1].detail or "") if refusals else None
@@ -38,13 +38,13 @@ def refusal_in(ledger: Ledger | None) -> str | None:
 def refuse_entity(
     warehouse: Warehouse, entity: str, reason: Doubt, channel: str, position: int, description: str, now_ms: int
 ) -> None:
-    """The entity was not read, or what was read is not believed. The next attempt comes after a pause."""
+    """Note that the entity was not read, or what was read is not believed. The next attempt comes after a pause."""
     Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
 
 
 @retry_on_conflict
 def end_refusal(warehouse: Warehouse, entity: str, reason: Doubt, position: int, now_ms: int) -> None:
-    """It is not refused for this reason any more."""
+    """Note that the entity is not refused for this reason any more."""
     ledger = Ledger.open(warehouse, entity)
     if ledger is not None:
         ledger.end_refusal(reason, position, now_ms)

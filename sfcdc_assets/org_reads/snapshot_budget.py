@@ -59,7 +59,7 @@ class SnapshotBudget:
         self._begun: Counter[str] = Counter()
 
     def begins_a_job(self) -> None:
-        """A Bulk query job is begun, whether or not there is room: a person asked for it."""
+        """Note that a Bulk query job is begun, whether or not there is room: a person asked for it."""
         with self._lock:
             self._begun[JOBS] += 1
 
@@ -73,19 +73,19 @@ class SnapshotBudget:
             return found
 
     def ran_out(self, error: ApiLimitReached) -> None:
-        """The org refused a copy's request, whatever it said of its allowances before."""
+        """Note that the org refused a copy's request, whatever it said of its allowances before."""
         with self._lock:
             self._has_no_room(error)
 
     def why_not(self, *, is_sure: bool = True) -> str | None:
-        """Why no copy is to be begun; None when there is room, or the org does not tell this user what is left. Without
-        `is_sure` the caller copies nothing itself, so that only the org knows what others have taken since: that there
-        is room is asked again."""
+        """Return why no copy is to be begun; None when there is room, or the org does not tell this user what is left.
+        Without `is_sure` the caller copies nothing itself, so that only the org knows what others have taken since:
+        that there is room is asked again."""
         with self._lock:
             return self._found(is_sure=is_sure, price=PRICE_OF_A_COPY)
 
     def why_not_go_on(self) -> str | None:
-        """Why a copy that was begun is to pause. It has its job, and takes requests only."""
+        """Return why a copy that was begun is to pause. It has its job, and takes requests only."""
         with self._lock:
             return self._found(is_sure=True, price=PRICE_OF_A_PAGE)
 
@@ -98,8 +98,8 @@ class SnapshotBudget:
         return found
 
     def _ask(self) -> None:
-        """An org that takes no more requests, or is away, has no room either, and is asked again in a minute: whoever
-        asks has a stream to land and changes to apply."""
+        """Ask the org. One that takes no more requests, or is away, has no room either, and is asked again in a minute:
+        whoever asks has a stream to land and changes to apply."""
         self._asked_at = clock.current().monotonic()
         try:
             self._limits, self._trouble = self._org.allowances(), None

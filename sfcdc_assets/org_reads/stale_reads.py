@@ -42,7 +42,7 @@ def events_of_records(raw_events: RawEvents, entity: str, channel: str, after: i
 
 
 def longest_lag_ms(visibility_seconds: float) -> int:
-    """How long after an event a read that contradicts it is not believed."""
+    """Return how long after an event a read that contradicts it is not believed."""
     return int(visibility_seconds * USUAL_LAGS * 1000)
 
 
@@ -79,7 +79,7 @@ def created(events: pl.DataFrame) -> set[str]:
 
 
 def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) -> set[str]:
-    """Those of the records whose last event was received by then."""
+    """Return those of the records whose last event was received by then."""
     since = datetime.fromtimestamp(since_ms / 1000, UTC)
     recent = events.filter(pl.col("received_at") > since)["record_id"].to_list()
     return set(record_ids).difference(recent)
@@ -93,7 +93,8 @@ def stale_records(
     lag_ms: int,
     of_another_org: int,
 ) -> list[Distrusted]:
-    """Records of which recent events say other than a snapshot of which all pages but the last one are in the table.
+    """Return records of which recent events say other than a snapshot of which all pages but the last one are in the
+    table.
 
     Recent are those received in the `lag_ms` before the snapshot began. Only those up to its watermark count: later
     ones are applied on top of it. Events up to the position `of_another_org` say nothing of what this one shows.
@@ -119,7 +120,7 @@ def stale_records(
 
 
 def unreadable_records(progress: SnapshotProgress, problems: Mapping[str, str]) -> list[Distrusted]:
-    """Records of a page whose rows could not be read, each with its problem."""
+    """Return records of a page whose rows could not be read, each with its problem."""
     return _distrusted(progress, Doubt.UNREADABLE_ROW, problems)
 
 

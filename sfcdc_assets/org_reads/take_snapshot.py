@@ -119,7 +119,7 @@ def take_snapshot(
 
 
 def _rights_were_refused(warehouse: Warehouse, entity: str) -> bool:
-    """Whether the last attempt found rights missing that events come by as well."""
+    """Return whether the last attempt found rights missing that events come by as well."""
     ledger = Ledger.open(warehouse, entity)
     doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
     return any(doubt.reason in (Doubt.NOT_READABLE, Doubt.VIEW_ALL_MISSING) for doubt in doubts)
@@ -216,14 +216,15 @@ def _take(
 
 
 def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, doubts: Sequence[OpenDoubt]) -> bool:
-    """Whether a snapshot is to be finished: its positions are the channel's, and its columns still the table's."""
+    """Return whether a snapshot is to be finished: its positions are the channel's, and its columns still the
+    table's."""
     changed = [doubt for doubt in doubts if doubt.reason in CHANGED_COLUMNS]
     first = max([at_least, *entity_doubts(changed, channel, progress.position)])
     return not progress.complete and progress.channel == channel and progress.position >= first
 
 
 def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, clock_ms: Callable[[], int]) -> Sight:
-    """What the user is shown; a refusal is noted. Raises `ViewAllMissing`."""
+    """Return what the user is shown; a refusal is noted. Raises `ViewAllMissing`."""
     try:
         return org.view_all.check(entity, "a snapshot")
     except ViewAllMissing as missing:

@@ -42,7 +42,7 @@ class Vanished:
 
 
 def why(number: int, vanished: Vanished) -> str:
-    """What is noted of a snapshot that is not believed."""
+    """Return what is noted of a snapshot that is not believed."""
     return (
         f"snapshot {number} does not show {vanished.rows:,} of {vanished.living:,} living rows, and no event reported "
         "their delete; it is not applied."
@@ -50,7 +50,7 @@ def why(number: int, vanished: Vanished) -> str:
 
 
 def remedy(entity: str) -> str:
-    """What a person can do about records that vanished."""
+    """Return what a person can do about records that vanished."""
     return (
         "If the user lost View All, give it back: the org is read again after a pause. If the records were really "
         f"deleted, run `sfcdc accept --entity {entity}`."
@@ -65,7 +65,8 @@ def vanished_rows(
     doubted: Collection[str],
     limits: VanishLimits,
 ) -> Vanished | None:
-    """What vanished with the snapshot of which only `last_page` is not landed yet; None while it is within limits.
+    """Return what vanished with the snapshot of which only `last_page` is not landed yet; None while it is within
+    limits.
 
     A row that stands for an event after the watermark is left out: the snapshot does not speak of it, and its events
     are applied again on top. So are records that are `doubted` one by one: they are read back.

@@ -64,7 +64,7 @@ class Watermarks:
         self._stored: dict[str, int] = {}
 
     def of(self, channel: str, at_least: int = 0) -> int:
-        """The watermark of a read that begins now; waits until it is `at_least` a position, which must be landed
+        """Return the watermark of a read that begins now; waits until it is `at_least` a position, which must be landed
         already.
 
         Raises `NoWatermark`.
@@ -84,9 +84,9 @@ class Watermarks:
         raise NoWatermark(channel, position, f"position {at_least} was received too short a time ago, or not at all")
 
     def _last_stored(self, channel: str) -> int:
-        """The last landed position if the channel has just brought what had been stored for it, 0 otherwise: a read
-        shows all of that, and events that are older than the read would undo changes that raised none. Whatever the
-        clocks say, it costs no more than a wait until these events are old enough."""
+        """Return the last landed position if the channel has just brought what had been stored for it, 0 otherwise: a
+        read shows all of that, and events that are older than the read would undo changes that raised none. Whatever
+        the clocks say, it costs no more than a wait until these events are old enough."""
         raw_events, now_ms = RawEvents.open(self._warehouse), self._clock_ms()
         recent = raw_events.first_position_received_after(channel, now_ms - int(self._visibility_seconds * 1000))
         if recent is None or recent > self._landed[channel]:
@@ -96,7 +96,7 @@ class Watermarks:
         return self._landed[channel] if committed is None or committed < stored_before else 0
 
     def _visible(self, channel: str) -> int:
-        """The last landed position all of whose events, and those before, were received long enough ago."""
+        """Return the last landed position all of whose events, and those before, were received long enough ago."""
         since = self._clock_ms() - int(self._visibility_seconds * 1000)
         recent = RawEvents.open(self._warehouse).first_position_received_after(channel, since)
         return self._landed[channel] if recent is None else min(self._landed[channel], recent - 1)

@@ -31,7 +31,7 @@ def compare_again(
     *,
     visibility_seconds: float,
 ) -> None:
-    """One round over what the report has left; what can be compared now moves from `left` to `compared`.
+    """Compare again what the report has left, in one round; what can be compared now moves from `left` to `compared`.
 
     Raises the session's errors.
     """

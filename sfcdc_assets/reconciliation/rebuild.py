@@ -70,7 +70,7 @@ class RebuildReport:
 
 
 def channel_of(warehouse: Warehouse, entity: str, channels: Sequence[str]) -> str:
-    """The channel that the entity's snapshots have their watermark on. Raises `NothingToRebuildFrom`."""
+    """Return the channel that the entity's snapshots have their watermark on. Raises `NothingToRebuildFrom`."""
     taken = Snapshots.open(warehouse, entity)
     found = next((channel for channel in channels if taken is not None and taken.has_watermark_on(channel)), None)
     if found is None:
@@ -79,7 +79,7 @@ def channel_of(warehouse: Warehouse, entity: str, channels: Sequence[str]) -> st
 
 
 def applying(spark: SparkSession, privacy: Privacy, entity: str, channel: str) -> Apply:
-    """Applies with Spark what a channel has of an entity."""
+    """Return a function that applies with Spark what a channel has of an entity."""
     return lambda tables: apply_entity(tables, spark, privacy, entity, channel, "sfcdc rebuild")
 
 
@@ -201,7 +201,7 @@ def rebuild_from_org(
 
 
 def _numbers(warehouse: Warehouse, entity: str, taken: Snapshots | None) -> tuple[int, int]:
-    """The last snapshot and the last read-back that any table knows of."""
+    """Return the last snapshot and the last read-back that any table knows of."""
     state = open_if_readable(warehouse, current_state.name_of(entity))
     known = [(taken.last_number(), taken.last_read_back())] if taken else []
     applied = Checkpoint.of(state, channel="") if state else Checkpoint()

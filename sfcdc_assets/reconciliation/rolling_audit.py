@@ -170,8 +170,8 @@ class _Auditor:
         return Counter({each.entity: each.compared for each in looks})
 
     def _chosen(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> list[tuple[str, bool]]:
-        """The entity whose last whole pass is the oldest, for a window; and one with a suspicion that can be decided
-        now, or else the one of which most was changed."""
+        """Return the entity whose last whole pass is the oldest, for a window; and one with a suspicion that can be
+        decided now, or else the one of which most was changed."""
         looks, ended = audits.looks(), audits.passes_ended()
         oldest = min(self._built, key=lambda entity: (ended.get(entity, 0), entity))
         decidable = [
@@ -217,8 +217,8 @@ class _Auditor:
         )
 
     def _suspicions(self, before: Look, found: Sequence[Difference], now_ms: int) -> tuple[Suspicion, ...]:
-        """What is suspected from now on. What was so at an earlier look that can be decided now is a difference; it
-        stays among the suspicions until it is healed."""
+        """Return what is suspected from now on. What was so at an earlier look that can be decided now is a difference;
+        it stays among the suspicions until it is healed."""
         known = {(each.record_id, each.what, each.in_org): each for each in before.suspicions}
         kept = []
         for difference in {(each.record_id, each.field, each.kind): each for each in found}.values():
@@ -233,8 +233,8 @@ class _Auditor:
         return suspicion.at_ms < self._told_until_ms.get(self._built[entity], 0)
 
     def _window(self, table: CurrentState, lower: str) -> tuple[IdWindow, list[str], str]:
-        """The window that begins at an Id, its live records, and where the next one begins, which is always further on;
-        empty: from the start.
+        """Return the window that begins at an Id, its live records, and where the next one begins, which is always
+        further on; empty: from the start.
 
         It ends where a file begins, or with the `WINDOW`th live record. Files that another client wrote may overlap and
         begin anywhere: a window that is too small takes in twice as many of them.
@@ -257,7 +257,7 @@ class _Auditor:
 
 
 def _days_for_all(warehouse: Warehouse, built: Mapping[str, str], budget: AuditBudget) -> float | None:
-    """How long a pass takes: a look for each window, and a request an hour for the allowance."""
+    """Return how long a pass takes: a look for each window, and a request an hour for the allowance."""
     if budget.a_day <= 24:
         return None
     looks = 0

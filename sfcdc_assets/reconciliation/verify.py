@@ -116,7 +116,7 @@ class VerifyReport:
         return {**description, "equal": self.is_equal, "differences": [asdict(each) for each in self.differences]}
 
     def leave(self, moving: set[str], doubted: set[str], unreadable: Collection[str] = ()) -> None:
-        """Records that changed while being compared, are in doubt, or could not be read from the org."""
+        """Count as left what changed while being compared, is suspect, or could not be read from the org."""
         self.unreadable = len(set(unreadable) - doubted)
         self.changed_meanwhile, self.in_doubt = len(moving - doubted - set(unreadable)), len(doubted)
         self.left = frozenset({*moving, *doubted, *unreadable})
@@ -192,7 +192,7 @@ def moving_since(warehouse: Warehouse, entity: str, channel: str, position: int,
 
 
 def _within(plan: AuditPlan, record_ids: set[str]) -> set[str]:
-    """Those that lie in the windows that are read."""
+    """Return those that lie in the windows that are read."""
     return {each for each in record_ids if any(window.has(each) for window in plan.windows)}
 
 

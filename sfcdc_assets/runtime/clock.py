@@ -44,7 +44,7 @@ class _Installed:
 
 
 def current() -> Clock:
-    """The clock in use."""
+    """Return the clock in use."""
     return _Installed.clock
 
 

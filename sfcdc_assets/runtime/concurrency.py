@@ -23,7 +23,7 @@ S = TypeVar("S")
 
 
 def all_side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> list[T]:
-    """What the work gives for each, in their order. Raises the first that it raises, when all are done."""
+    """Return what the work gives for each, in their order. Raises the first that it raises, when all are done."""
     found: list[T] = []
     for outcome in list(side_by_side(work, of_each, at_once)):
         if isinstance(outcome, Exception):
@@ -33,8 +33,8 @@ def all_side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int)
 
 
 def side_by_side(work: Callable[[S], T], of_each: Sequence[S], at_once: int) -> Iterator[T | Exception]:
-    """The outcome of the work for each, in their order. Of one, or one at a time, it is done in this thread; otherwise
-    each has a copy of this thread's context."""
+    """Yield the outcome of the work for each, in their order. Of one, or one at a time, it is done in this thread;
+    otherwise each has a copy of this thread's context."""
     if len(of_each) <= 1 or at_once == 1:
         yield from (outcome_of(work, each) for each in of_each)
         return

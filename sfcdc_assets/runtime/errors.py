@@ -46,13 +46,13 @@ class PortInUseError(SfcdcError):
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun, as sentences have it: `1 event`, `2,000 entities`."""
+    """Return a count with its noun, as sentences have it: `1 event`, `2,000 entities`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
 
 
 def name_settings_by(as_set_here: Callable[[str], str]) -> None:
-    """From now on errors name settings by this. Settings do so when they are first imported: they raise errors, so
+    """Let errors name settings by this from now on. Settings do so when they are first imported: they raise errors, so
     errors cannot ask them."""
     global _naming  # noqa: PLW0603 - set once, by the module that knows the settings
     _naming = as_set_here

@@ -18,7 +18,7 @@ _SURROGATES = re.compile(rb"(?:\xed[\xa0-\xbf][\x80-\xbf])+")
 
 
 def unicode_text(text: str) -> str:
-    """The text as every table, file and hash can hold it: with U+FFFD in place of each half of a surrogate pair.
+    """Return the text as every table, file and hash can hold it: with U+FFFD in place of each half of a surrogate pair.
 
     JSON can carry such a half (an emoji that a form cut off at a field's length); UTF-8 cannot. Halves that belong
     together become the character that they are.
@@ -39,7 +39,7 @@ def unicode_bytes(raw: bytes) -> bytes:
 
 
 def markdown_text(text: str) -> str:
-    """The text as Markdown that shows it and nothing else: no link, no image, no HTML, one paragraph.
+    """Return the text as Markdown that shows it and nothing else: no link, no image, no HTML, one paragraph.
 
     Each mark is escaped; what a page makes a link by itself (`https://`, `www.`, an e-mail address) is broken by a word
     joiner, which is not seen.
@@ -49,8 +49,8 @@ def markdown_text(text: str) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """The text as a terminal shows it and does not obey it: `\\x1b` stands for an escape, `\\u202e` for a mark that
-    turns the direction of writing. Tabs and new lines stay."""
+    """Return the text as a terminal shows it and does not obey it: `\\x1b` stands for an escape, `\\u202e` for a mark
+    that turns the direction of writing. Tabs and new lines stay."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), unicode_text(text))
 
 
@@ -60,5 +60,6 @@ def json_text(written: str) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """The text with an apostrophe before what a spreadsheet would take for a formula (OWASP, "CSV Injection")."""
+    """Return the text with an apostrophe before what a spreadsheet would take for a formula (OWASP, "CSV
+    Injection")."""
     return f"'{text}" if text.startswith(_FORMULAS) else text

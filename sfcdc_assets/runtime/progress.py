@@ -134,7 +134,7 @@ def notify(fact: Fact) -> None:
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """While entered, `observer` is called with each fact, from any thread."""
+    """Call `observer` with each fact while entered, from any thread."""
     global _observers  # noqa: PLW0603 - there is one process
     with _changing:
         _observers = (*_observers, observer)

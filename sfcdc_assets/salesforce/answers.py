@@ -13,7 +13,7 @@ from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 
 
 def json_of(response: requests.Response) -> Any:
-    """The JSON of an answer, None when it has no content. Raises `UnexpectedAnswer` when it is anything else."""
+    """Return the JSON of an answer, None when it has no content. Raises `UnexpectedAnswer` when it is anything else."""
     if response.status_code == 204 or not response.content:
         return None
     try:
@@ -25,7 +25,8 @@ def json_of(response: requests.Response) -> Any:
 
 
 def refusal_of(response: requests.Response, what: str) -> RequestRefused:
-    """The refusal in a 4xx or 5xx answer: `[{"message", "errorCode"}]`, or OAuth's `{"error", "error_description"}`.
+    """Return the refusal in a 4xx or 5xx answer: `[{"message", "errorCode"}]`, or OAuth's `{"error",
+    "error_description"}`.
 
     A proxy's or a load balancer's page is a refusal too, with its status as the code; its text is not quoted.
     """
@@ -42,7 +43,7 @@ def refusal_of(response: requests.Response, what: str) -> RequestRefused:
 
 
 def refuses_the_token(response: requests.Response) -> bool:
-    """True for 401, and for the 403 that userinfo gives to a bad token."""
+    """Return True for 401, and for the 403 that userinfo gives to a bad token."""
     return response.status_code == 401 or (response.status_code == 403 and b"Bad_OAuth_Token" in response.content)
 
 

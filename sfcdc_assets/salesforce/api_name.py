@@ -18,7 +18,7 @@ _NAME = re.compile(API_NAME, re.ASCII)
 
 
 def is_api_name(name: object) -> bool:
-    """Whether a name has the form of an API name; says nothing about its existence."""
+    """Return whether a name has the form of an API name; says nothing about its existence."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 

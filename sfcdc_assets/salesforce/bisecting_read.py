@@ -68,7 +68,7 @@ def read_apart(record_ids: Sequence[str], read: Callable[[list[str]], Rows], bat
 
 
 def may_be_one_record(error: SfcdcError) -> bool:
-    """Whether a request that failed so may succeed without one of its records, or for fewer of them."""
+    """Return whether a request that failed so may succeed without one of its records, or for fewer of them."""
     if isinstance(error, QueryRefused):
         return error.error_code not in _OF_THE_QUERY and error.status not in _OF_ALL_RECORDS
     if isinstance(error, OrgUnavailable):

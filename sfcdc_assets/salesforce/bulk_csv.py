@@ -101,7 +101,7 @@ def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
 
 
 def _is_sound(values: pa.ChunkedArray, type_: pa.DataType) -> bool:
-    """Whether Python, Arrow and Spark can all show what pyarrow read: finite numbers, the years 1 to 9999."""
+    """Return whether Python, Arrow and Spark can all show what pyarrow read: finite numbers, the years 1 to 9999."""
     if pa.types.is_floating(type_):
         return pc.all(pc.is_finite(values), min_count=0).as_py() is not False
     if not pa.types.is_temporal(type_):
@@ -139,7 +139,7 @@ def _row_by_row(texts: pa.Table, wanted: pa.Schema, url: str) -> CsvPage:
 
 
 def _header(source: IO[bytes]) -> tuple[list[str], bool]:
-    """The column names in the first line, and whether anything follows; the source is put back to its start."""
+    """Return the column names in the first line, and whether anything follows; the source is put back to its start."""
     line = source.readline(_LARGEST_HEADER_BYTES)
     follows = source.read(1)
     source.seek(0)

@@ -103,7 +103,7 @@ def _page(
 
 
 def _spool(response: requests.Response, spool: IO[bytes], max_bytes: int) -> None:
-    """The body into the spool, from its start: a try that broke has left a part there."""
+    """Read the body into the spool, from its start: a try that broke has left a part there."""
     spool.seek(0)
     spool.truncate()
     with response:

@@ -81,7 +81,7 @@ def create_job(session: OrgSession, entity: str, soql: str, *, include_deleted: 
 
 
 def read_job(session: OrgSession, job_id: str) -> BulkJob:
-    """The job's state now. Raises `BulkJobGone` when the org does not have it any more."""
+    """Return the job's state now. Raises `BulkJobGone` when the org does not have it any more."""
     try:
         answer = session.request("GET", f"jobs/query/{job_id}", what=f"bulk query job {job_id}")
     except RequestRefused as refusal:
@@ -92,7 +92,7 @@ def read_job(session: OrgSession, job_id: str) -> BulkJob:
 
 
 def is_lost(session: OrgSession, job_id: str) -> bool:
-    """Whether a job will give no results any more: it failed, was aborted, or is gone."""
+    """Return whether a job will give no results any more: it failed, was aborted, or is gone."""
     try:
         return read_job(session, job_id).state in _FAILED
     except BulkJobGone:
@@ -102,8 +102,8 @@ def is_lost(session: OrgSession, job_id: str) -> bool:
 def wait_for_job(
     session: OrgSession, job_id: str, *, sleep: Callable[[float], None] | None = None, wait_s: float = WAIT_S
 ) -> BulkJob:
-    """The job in state JobComplete, polled at growing intervals from 0.2 s to 10 s, `wait_s` seconds at most; then it
-    is aborted, so that nobody waits for it again.
+    """Return the job in state JobComplete, polled at growing intervals from 0.2 s to 10 s, `wait_s` seconds at most;
+    then it is aborted, so that nobody waits for it again.
 
     Raises `BulkJobFailed` when it ends otherwise or not in time, `BulkJobGone`.
     """

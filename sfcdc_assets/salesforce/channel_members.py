@@ -68,12 +68,12 @@ def entity_of_change_event(name: str) -> str:
 
 
 def change_event_of(entity: str) -> str:
-    """The other way round."""
+    """Return the change event of an entity, the other way round."""
     return entity.removesuffix("__c") + _CUSTOM_SUFFIX if entity.endswith("__c") else entity + _STANDARD_SUFFIX
 
 
 def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
-    """The channel's members; None when the org does not show them to this user.
+    """Return the channel's members; None when the org does not show them to this user.
 
     A single-entity channel names its entity itself and costs no request. For the others the user needs 'View Setup
     and Configuration'; without it the entities become known as the stream names them.
@@ -126,7 +126,7 @@ def _member(row: Mapping[str, Any]) -> Member:
 
 
 def _time(text: object) -> datetime | None:
-    """A time as REST writes it; None for what is none, which tells nothing and stops nobody."""
+    """Return a time as REST writes it; None for what is none, which tells nothing and stops nobody."""
     try:
         return datetime.fromisoformat(str(text)).astimezone(UTC)
     except (ValueError, OverflowError):

@@ -9,7 +9,8 @@ from sfcdc_assets.salesforce.session import OrgSession
 
 
 def describe(session: OrgSession, entity: str) -> ObjectDescription:
-    """The entity as the user of the session sees it; asked again each time, because fields are added while we run.
+    """Return the entity as the user of the session sees it; asked again each time, because fields are added while we
+    run.
 
     Raises `EntityNotReadable` when the org has no such entity for the user, or it cannot be queried.
     """
@@ -30,7 +31,7 @@ def describe(session: OrgSession, entity: str) -> ObjectDescription:
 
 
 def object_names(session: OrgSession) -> frozenset[str]:
-    """API names of all objects that the user may see. Raises `RequestRefused` and `UnexpectedAnswer`."""
+    """Return the API names of all objects that the user may see. Raises `RequestRefused` and `UnexpectedAnswer`."""
     path = "sobjects/"
     answer = session.request("GET", path, what="the list of objects")
     try:

@@ -10,7 +10,7 @@ from sfcdc_assets.runtime.errors import SfcdcError, TransientError
 
 
 def _sentence(text: str, limit: int = 500) -> str:
-    """The org's own text on one line and of bounded length: it is quoted inside a sentence."""
+    """Return the org's own text on one line and of bounded length: it is quoted inside a sentence."""
     line = " ".join(text.split()).rstrip(".")
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

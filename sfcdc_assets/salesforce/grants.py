@@ -173,7 +173,7 @@ def _json_object(response: requests.Response, url: str) -> dict[str, Any]:
 
 
 def _organization_of(id_url: object) -> str | None:
-    """The org's id in the identity URL `https://login.../id/<org>/<user>`."""
+    """Return the org's id in the identity URL `https://login.../id/<org>/<user>`."""
     parts = urlsplit(id_url).path.split("/") if isinstance(id_url, str) else []
     if len(parts) == 4 and parts[1] == "id" and is_salesforce_id(parts[2]):
         return eighteen_characters(parts[2])

@@ -43,7 +43,7 @@ class InstanceName:
         self._name: str | None = None
 
     def __call__(self) -> str | None:
-        """The name; None when the org does not say it."""
+        """Return the name; None when the org does not say it."""
         now = clock.current().monotonic()
         if now >= self._ask_at:
             self._ask_at = now + ASKED_EVERY_SECONDS

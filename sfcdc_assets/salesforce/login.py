@@ -29,8 +29,8 @@ class Login:
     """The address that gave it; None for a token that was handed over."""
 
     def trusted_instance(self) -> str:
-        """The instance, which the token may be sent to: a host of Salesforce, or the one that gave the token. Raises
-        `InstanceNotTrusted`: whoever answers in the login's place could have tokens sent anywhere."""
+        """Return the instance, which the token may be sent to: a host of Salesforce, or the one that gave the token.
+        Raises `InstanceNotTrusted`: whoever answers in the login's place could have tokens sent anywhere."""
         host, own = (urlsplit(each or "").hostname or "" for each in (self.instance_url, self.asked))
         if self.asked and host != own and not host.endswith(tuple(f".{domain}" for domain in _SALESFORCE)):
             raise InstanceNotTrusted(self.instance_url or "", own)
@@ -49,16 +49,16 @@ class Grant(Protocol):
         """False for a token that was handed over: when it expires, there is no other."""
 
     def login(self, transport: Transport) -> Login:
-        """A fresh token. Raises LoginRefused, SettingsError and the transport's errors."""
+        """Get a fresh token. Raises LoginRefused, SettingsError and the transport's errors."""
 
 
 def is_sendable(token: str) -> bool:
-    """True when the token can stand in a header. Anything else, requests would quote in its error text."""
+    """Return whether the token can stand in a header. Anything else, requests would quote in its error text."""
     return _TOKEN.fullmatch(token) is not None
 
 
 def checked_login(where: str, access_token: object, instance_url: object, organization_id: str | None) -> Login:
-    """A `Login` of a server's answer, or `UnexpectedAnswer` when it holds no token or no https instance."""
+    """Return a `Login` of a server's answer, or `UnexpectedAnswer` when it holds no token or no https instance."""
     if not isinstance(access_token, str) or not is_sendable(access_token):
         raise UnexpectedAnswer(where, "the login answer holds no access token", "SFCDC_LOGIN_URL")
     if not isinstance(instance_url, str) or urlsplit(instance_url).scheme != "https":

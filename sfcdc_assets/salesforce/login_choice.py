@@ -20,7 +20,7 @@ _WAYS: dict[str, tuple[str, ...]] = {
 
 
 def chosen_grant(settings: Settings, now_s: Callable[[], float]) -> Grant:
-    """The grant of the one complete way to log in. `now_s`: epoch seconds, for the expiry of a JWT.
+    """Return the grant of the one complete way to log in. `now_s`: epoch seconds, for the expiry of a JWT.
 
     Raises `SettingsError` naming the settings that are missing, or the two ways that are complete at once.
     """
@@ -87,5 +87,5 @@ def _chosen_way(settings: Settings) -> str:
 
 
 def _variable(field_name: str) -> str:
-    """The environment variable of a field of `Settings`."""
+    """Return the environment variable of a field of `Settings`."""
     return "SFCDC_" + field_name.upper()

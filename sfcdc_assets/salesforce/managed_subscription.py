@@ -26,8 +26,8 @@ class ManagedTopicOfOtherKind(SfcdcError):
 
 
 def managed_topic(session: OrgSession, channel: str) -> str | None:
-    """The topic of the managed event subscription that a channel is read through, such as `/data/ChangeEvents`; None
-    where there is none of that name. One request; the user needs 'View Setup and Configuration'. Raises
+    """Return the topic of the managed event subscription that a channel is read through, such as `/data/ChangeEvents`;
+    None where there is none of that name. One request; the user needs 'View Setup and Configuration'. Raises
     `ManagedTopicOfOtherKind`, `RequestRefused` and `UnexpectedAnswer`."""
     developer_name = managed_name(channel)
     # A query of the Tooling API that asks for Metadata must find one row.

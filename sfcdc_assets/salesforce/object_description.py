@@ -53,7 +53,8 @@ class ObjectDescription:
         return frozenset(field.name for field in self.fields)
 
     def parts_of(self, name: str) -> tuple[FieldDescription, ...]:
-        """The fields that a compound field (a person's name, an address, a geolocation) consists of; none of others."""
+        """Return the fields that a compound field (a person's name, an address, a geolocation) consists of; none of
+        others."""
         return tuple(each for each in self.fields if each.compound_field_name == name != each.name)
 
     def showing_the_same(self) -> dict[str, tuple[str, ...]]:
@@ -63,14 +64,15 @@ class ObjectDescription:
         return wholes | {part: (name,) for name, parts in wholes.items() for part in parts}
 
     def words_for(self, name: str) -> str | None:
-        """What people read beside a field in the org: its label and its help text; None for one it does not have."""
+        """Return what people read beside a field in the org: its label and its help text; None for one it does not
+        have."""
         field = next((each for each in self.fields if each.name.lower() == name.lower()), None)
         if field is None:
             return None
         return f"{field.label}: {field.inline_help_text}" if field.inline_help_text else field.label
 
     def to_json(self) -> dict[str, Any]:
-        """The raw describe's own shape and names (`compoundFieldName` ...), reduced to these attributes."""
+        """Return the raw describe's own shape and names (`compoundFieldName` ...), reduced to these attributes."""
         described = {_camel_case(name): value for name, value in asdict(self).items() if name != "fields"}
         described["fields"] = [
             {

@@ -29,7 +29,7 @@ def query_rows(
 
 
 def count(session: OrgSession, entity: str, where: str | None = None, include_deleted: bool = False) -> int:
-    """Number of records, by `SELECT COUNT()`. `where`: a SOQL condition without the word WHERE.
+    """Return the number of records, by `SELECT COUNT()`. `where`: a SOQL condition without the word WHERE.
 
     Raises `EntityNotReadable` for an entity the user cannot query, `QueryRefused` for a wrong condition.
     """

@@ -39,7 +39,7 @@ def reach(url: str, setting: str, ca_file: Path | None) -> Answered:
 
 
 def is_this_machine(url: str) -> bool:
-    """Whether the host is this machine, as it is of an emulated org."""
+    """Return whether the host is this machine, as it is of an emulated org."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -10,12 +10,12 @@ _ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Z0-5]{3})?")
 
 
 def is_salesforce_id(text: str) -> bool:
-    """True for the form of an id, 15 or 18 characters; says nothing about its existence."""
+    """Return whether it has the form of an id, 15 or 18 characters; says nothing about its existence."""
     return _ID.fullmatch(text) is not None
 
 
 def to_18_characters(text: str) -> str:
-    """The 18-character form of what has 15 characters; anything else is returned as it is.
+    """Return the 18-character form of what has 15 characters; anything else is returned as it is.
 
     Suffix: three chunks of five; bit k of a chunk is set where its character k is an upper-case letter.
     """
@@ -28,7 +28,7 @@ def to_18_characters(text: str) -> str:
 
 
 def eighteen_characters(salesforce_id: str) -> str:
-    """The 18-character form of a 15- or 18-character id, its suffix computed.
+    """Return the 18-character form of a 15- or 18-character id, its suffix computed.
 
     Raises `ValueError` when the text is not an id.
     """

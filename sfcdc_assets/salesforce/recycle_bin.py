@@ -37,7 +37,7 @@ class ChangedWhileRead(SfcdcError):
 
 
 def deleted_records(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str]) -> ReadApart:
-    """The records of these ids that a query sees, by id, the deleted ones among them; the others are None.
+    """Return the records of these ids that a query sees, by id, the deleted ones among them; the others are None.
 
     `fields` has the Id. Of an object that is too wide for one address the few `TELLING` fields are asked for first, and
     the others, in parts, of the records that are there. Raises the session's errors.
@@ -84,7 +84,8 @@ def _add(found: ReadApart, part: ReadApart, entity: str, there: Sequence[str]) -
 def _parts(
     session: OrgSession, entity: str, telling: Sequence[str], fields: Sequence[str], ids: int
 ) -> Iterator[list[str]]:
-    """The fields in parts that go into an address beside so many ids; each has what distinguishes a record's states."""
+    """Yield the fields in parts that go into an address beside so many ids; each has what distinguishes a record's
+    states."""
     always = [name for name in telling if name in ("Id", MODIFIED)]
     part = list(always)
     for name in fields:
@@ -97,7 +98,7 @@ def _parts(
 
 
 def _ids_beside(session: OrgSession, entity: str, fields: Sequence[str]) -> int:
-    """How many ids there is room for in a query of these fields; may be less than none."""
+    """Return how many ids there is room for in a query of these fields; may be less than none."""
     one, two = (_url_bytes(session, _soql(entity, fields, ["0" * 18] * number)) for number in (1, 2))
     return 1 + (MOST_URL_BYTES - one) // (two - one)
 

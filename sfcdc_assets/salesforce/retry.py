@@ -47,7 +47,7 @@ def backoff(state: tenacity.RetryCallState) -> float:
 
 
 def retry_after_s(response: requests.Response) -> float:
-    """The answer's Retry-After (seconds or an HTTP date) in seconds, 0 without one, at most 60."""
+    """Return the answer's Retry-After (seconds or an HTTP date) in seconds, 0 without one, at most 60."""
     value = response.headers.get("Retry-After", "").strip()
     if value.isdigit():
         return min(float(value), LONGEST_RETRY_AFTER_S)
@@ -59,7 +59,7 @@ def retry_after_s(response: requests.Response) -> float:
 
 
 def transient_of(error: requests.exceptions.RequestException) -> Transient | None:
-    """The failure in plain words, without URL or headers; None when another try cannot help."""
+    """Return the failure in plain words, without URL or headers; None when another try cannot help."""
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return Transient("no connection within the time limit", connected=False, timed_out=True)
     if isinstance(error, requests.exceptions.Timeout):
@@ -91,7 +91,7 @@ def transient_of(error: requests.exceptions.RequestException) -> Transient | Non
 
 
 def certificate_problem(error: BaseException) -> str | None:
-    """Why the server's certificate was not accepted; None when that was not the problem."""
+    """Return why the server's certificate was not accepted; None when that was not the problem."""
     for cause in causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             return str(cause.verify_message)

@@ -81,7 +81,7 @@ class OrgSession:
         return self._transport.calls_of_this_thread
 
     def token(self, refresh: bool = False) -> str:
-        """The access token; asked for at the first use, and again with `refresh`.
+        """Return the access token; asked for at the first use, and again with `refresh`.
 
         Raises LoginRefused, OrgUnreachable, CertificateNotTrusted, OrgUnavailable, and with `refresh` SessionExpired
         when the token was handed over by SFCDC_ACCESS_TOKEN.
@@ -136,7 +136,7 @@ class OrgSession:
         repeatable: bool | None = None,
         tries: int = TRIES,
     ) -> Any:
-        """The JSON of an answer (None when it has no content).
+        """Return the JSON of an answer (None when it has no content).
 
         `path` starts with `/`, or is below `/services/data/v<version>/`. `what` names the request in errors.
         `repeatable`: a POST that only reads may be sent twice; GET always may.
@@ -210,12 +210,12 @@ class OrgSession:
         return self.instance_url + (path if path.startswith("/") else f"/services/data/v{self.version}/{path}")
 
     def new_adapter(self) -> TrustedRootsAdapter:
-        """For connections with cookies and a life of their own, which trust the same roots."""
+        """Make an adapter for connections with cookies and a life of their own, which trust the same roots."""
         return TrustedRootsAdapter(self._adapter.context)
 
     def simple_salesforce(self) -> simple_salesforce.Salesforce:
-        """The `simple-salesforce` client over this session, for scripts and for resources that this package has no
-        module for.
+        """Return the `simple-salesforce` client over this session, for scripts and for resources that this package has
+        no module for.
 
         Its calls get our roots, time limits, tries and token renewal, because its HTTP session is ours. This package's
         own reads use `request` instead: simple-salesforce has no typed refusals, fails on answers that are not JSON,
@@ -239,7 +239,7 @@ class OrgSession:
             return self._login
 
     def _renew(self, refused_token: str) -> None:
-        """A fresh token, unless another thread has already got one. The caller holds the lock."""
+        """Get a fresh token, unless another thread has already got one. The caller holds the lock."""
         if self._login is not None and self._login.access_token != refused_token:
             return
         if not self._grant.renewable:
@@ -280,8 +280,8 @@ def _organization_id(given: str | None) -> str | None:
 
 
 def _is_of_the_day(refusal: RequestRefused) -> bool:
-    """Whether an allowance of 24 hours is used up: requests, or Bulk API 2.0 jobs and their results, whose refusals
-    have the code of any limit."""
+    """Return whether an allowance of 24 hours is used up: requests, or Bulk API 2.0 jobs and their results, whose
+    refusals have the code of any limit."""
     if refusal.error_code == "LIMIT_EXCEEDED":
         return "per 24 hrs" in refusal.message
     return refusal.error_code == "REQUEST_LIMIT_EXCEEDED"

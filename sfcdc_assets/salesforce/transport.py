@@ -74,7 +74,7 @@ class Transport(requests.Session):
         return int(getattr(self._of_thread, "calls", 0))
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
-        """Only a redirect within the same scheme and host is followed: another host must not see the token."""
+        """Follow a redirect only within the same scheme and host: another host must not see the token."""
         target = super().get_redirect_target(resp)
         if target is None:
             return None

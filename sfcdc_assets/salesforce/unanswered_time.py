@@ -79,12 +79,13 @@ _CURRENT: ContextVar[UnansweredTime | None] = ContextVar("patience", default=Non
 
 
 def unanswered_time() -> UnansweredTime | None:
-    """That of the work under way; None where it has no end but that of the tries."""
+    """Return the time of the work under way; None where it has no end but that of the tries."""
     return _CURRENT.get()
 
 
 def unanswered_time_for(url: str) -> UnansweredTime | None:
-    """The same, of a request that is to be sent. Raises `OrgUnavailable` when it is over."""
+    """Return the time of the work under way, for a request that is to be sent. Raises `OrgUnavailable` when it is
+    over."""
     patience = _CURRENT.get()
     if patience is not None and patience.is_over:
         problem = f"it has answered nothing for {patience.seconds:.0f} s, and what waits for it goes on without"
@@ -93,14 +94,14 @@ def unanswered_time_for(url: str) -> UnansweredTime | None:
 
 
 def lengthen_unanswered_time(failed_before: int) -> None:
-    """Of the work under way, where it has an end: see `UnansweredTime.lengthen`."""
+    """Lengthen the time of the work under way, where it has an end: see `UnansweredTime.lengthen`."""
     if (patience := _CURRENT.get()) is not None:
         patience.lengthen(failed_before)
 
 
 @contextmanager
 def unanswered_at_most(patience: UnansweredTime) -> Iterator[None]:
-    """While entered, requests of this thread, and of those that it has work side by side, spend this patience."""
+    """Spend this patience on requests of this thread, and of those that it has work side by side, while entered."""
     token = _CURRENT.set(patience)
     try:
         yield

@@ -62,7 +62,7 @@ class ViewAll:
         self._all_data = False
 
     def of(self, entity: str) -> Sight:
-        """What the user is shown of an object."""
+        """Return what the user is shown of an object."""
         now = clock.current().monotonic()
         if self._asked_at is None or now - self._asked_at >= REMEMBERED_SECONDS:
             self._known, self._asked_at = self._asked(), now
@@ -73,7 +73,7 @@ class ViewAll:
         return Sight.ALL if self._known[entity] else Sight.SHARED
 
     def check(self, entity: str, purpose: str) -> Sight:
-        """The same; raises `ViewAllMissing` when it is known that the user is not shown all."""
+        """Check again; raises `ViewAllMissing` when it is known that the user is not shown all."""
         sight = self.of(entity)
         if sight is Sight.SHARED:
             raise ViewAllMissing(entity, purpose)

@@ -35,8 +35,8 @@ OF_THE_SYSTEM: Mapping[str, str] = {
 
 
 def column_description(field: pa.Field, labels: Mapping[str, str] | None = None) -> str | None:
-    """What a column holds. `labels`: API name of a field -> its label in the org, and its help text. None where nothing
-    is to be said."""
+    """Say what a column holds. `labels`: API name of a field -> its label in the org, and its help text. None where
+    nothing is to be said."""
     kept = KEPT_BEFORE.fullmatch(field.name)
     if kept:
         return f"Values of {kept[1]} from before its type changed, which do not convert."

@@ -40,7 +40,7 @@ class _Looked:
     def is_of(
         self, known: Sequence[EventSchema], privacy: Privacy, tables: tuple[pa.Schema | None, pa.Schema | None]
     ) -> bool:
-        """Whether it follows from the same."""
+        """Return whether it follows from the same."""
         same = all(_is_same(then, now) for then, now in zip(self.tables, tables, strict=True))
         return same and (self.known, self.privacy) == (known, privacy)
 
@@ -53,8 +53,8 @@ def look_at_columns(
     snapshot_table: pa.Schema | None,
     table: pa.Schema | None,
 ) -> ColumnLook:
-    """By the schemas of the tables `snapshot` and `current_state`, None where there is none; tables beside the latter
-    have the same columns."""
+    """Look at the columns of the tables `snapshot` and `current_state`, None where there is none; tables beside the
+    latter have the same columns."""
     known, tables = schemas.of_entity(entity), (snapshot_table, table)
     last = _LAST.get((warehouse, entity))
     if last is not None and last.is_of(known, privacy, tables):

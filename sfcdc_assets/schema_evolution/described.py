@@ -32,8 +32,8 @@ class Described:
 
 
 def is_to_be_described(schemas: Schemas, entity: str, now_ms: int, every_ms: int) -> bool:
-    """Whether the entity was described, and not in the last `every_ms`, or not since its schema changed. The first
-    time, its snapshot does it. What was asked for in vain is asked for again after a growing pause."""
+    """Return whether the entity was described, and not in the last `every_ms`, or not since its schema changed. The
+    first time, its snapshot does it. What was asked for in vain is asked for again after a growing pause."""
     known = schemas.of_entity(entity)
     if not any(schema.describe_json for schema in known) or not schemas.is_due(describe_of(entity), now_ms):
         return False

@@ -48,7 +48,8 @@ class Reshape:
     ways: Mapping[str, tuple[ColumnType, tuple[Step, ...]]]
 
     def rows(self, table: pa.Table) -> pa.Table:
-        """A file's rows (`before`) as `after`; columns that are new are null but for values that did not convert."""
+        """Return a file's rows (`before`) as `after`; columns that are new are null but for values that did not
+        convert."""
         made: dict[str, pa.Array] = {}
         for name, (type_, way) in self.ways.items():
             values = _cells(table.column(name), type_)
@@ -76,7 +77,7 @@ class Reshape:
 
 
 def reshape_of(before: pa.Schema, present: Sequence[Column], after: pa.Schema, wanted: Sequence[Column]) -> Reshape:
-    """From a table's schema, with the columns it has, to another, with the columns it is to have."""
+    """Return the way from a table's schema, with the columns it has, to another, with the columns it is to have."""
     by_name = {column.name: column for column in present}
     ways = {}
     for column in wanted:
@@ -145,8 +146,8 @@ def follow_layout(
     channel: str,
     now_ms: Callable[[], int],
 ) -> tuple[Column, ...]:
-    """The columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this returns.
-    `taken` and `ledger` are the entity's, if it has them.
+    """Return the columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this
+    returns. `taken` and `ledger` are the entity's, if it has them.
 
     A field that appeared, came back or changed its type, length or scale puts the entity in doubt, so that it is read
     again; events wait for that only where values may have changed. `spark` is called only if files have to be written
@@ -170,7 +171,8 @@ def follow_layout(
 
 
 def layout_changed(schemas: Schemas, entity: str, snapshot_table: pa.Schema, privacy: Privacy) -> bool:
-    """Whether describe says something of the entity's fields that its columns do not follow yet; no row is read."""
+    """Return whether describe says something of the entity's fields that its columns do not follow yet; no row is
+    read."""
     wanted = entity_columns(schemas, entity, snapshot_table, privacy)
     came_back = _marked_retired(snapshot_table) - retired_columns(schemas, entity, wanted)
     return _news(columns_of_arrow_schema(snapshot_table), wanted, came_back).any
@@ -233,7 +235,7 @@ def _news(present: Sequence[Column], wanted: Sequence[Column], came_back: frozen
 
 
 def may_lose(old: Column, new: Column) -> bool:
-    """Whether values may have changed when a field became `new`: other than by a wider text or number
+    """Return whether values may have changed when a field became `new`: other than by a wider text or number
     (docs/salesforce-streams.md, "Field type conversions")."""
     if old.type is not new.type or not of_one_family(old.salesforce_type, new.salesforce_type):
         return True
@@ -252,7 +254,7 @@ def _metadata_differs(old: Column, new: Column) -> bool:
 
 
 def _kept(present: Sequence[Column], wanted: Sequence[Column], position: int) -> list[Column]:
-    """A column for the values of each changed type that not all values of it convert from."""
+    """Return a column for the values of each changed type that not all values of it convert from."""
     by_name = {column.name: column for column in present}
     kept = []
     for column in wanted:

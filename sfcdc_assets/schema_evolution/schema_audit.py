@@ -1,4 +1,4 @@
-"""Do the columns of an entity's table follow its fields in the org, as the schemas of its events have them?"""
+"""The comparison of an entity's columns with its fields in the org, as the schemas of its events have them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SchemaAudit:
         return not self.missing and not self.wrong
 
     def may_still_follow(self, now: datetime) -> bool:
-        """Whether the schema is so new that the next run may do it."""
+        """Return whether the schema is so new that the next run may do it."""
         return now - self.schema_seen_at < TIME_TO_FOLLOW
 
 

@@ -46,7 +46,8 @@ class SchemaChange:
 
 
 def schema_changes(before: pa.Schema | None, after: pa.Schema) -> tuple[SchemaChange, ...]:
-    """The changes, in the order of the columns, those that are gone at the end; none for a table that was not there."""
+    """Return the changes, in the order of the columns, those that are gone at the end; none for a table that was not
+    there."""
     if before is None:
         return ()
     old = {field.name: field for field in before}
@@ -56,12 +57,12 @@ def schema_changes(before: pa.Schema | None, after: pa.Schema) -> tuple[SchemaCh
 
 
 def is_retired(field: pa.Field) -> bool:
-    """Whether a column is marked as one whose field the object no longer has."""
+    """Return whether a column is marked as one whose field the object no longer has."""
     return RETIRED.items() <= _metadata(field).items()
 
 
 def column_type(field: pa.Field) -> str:
-    """The type as Salesforce calls it, and as Arrow does where that says more."""
+    """Return the type as Salesforce calls it, and as Arrow does where that says more."""
     salesforce, arrow = _metadata(field).get("salesforce.type"), str(field.type)
     return arrow if salesforce in (None, arrow) else f"{salesforce}, {arrow}"
 

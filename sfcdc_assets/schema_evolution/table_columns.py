@@ -59,8 +59,8 @@ def retired_columns(schemas: Schemas, entity: str, table: Sequence[Column]) -> f
 
 
 def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, privacy: Privacy) -> tuple[Column, ...]:
-    """The readable fields that any known schema carries, in describe's order, then the table's retired columns; without
-    those that are left out for privacy, and hashed ones with their key.
+    """Return the readable fields that any known schema carries, in describe's order, then the table's retired columns;
+    without those that are left out for privacy, and hashed ones with their key.
 
     Several schemas are in use at a time (events wait for up to three days), so none of them alone has all columns;
     the freshest describe says which fields there are now. A field that was made again in another case has the column
@@ -90,13 +90,13 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
 
 
 def _in_case_of(own: Mapping[str, str], column: Column) -> Column:
-    """The column under the name that the table has for it, which readers know."""
+    """Return the column under the name that the table has for it, which readers know."""
     name = own.get(column.name.lower(), column.name)
     return column if name == column.name else replace(column, name=name, field=column.name)
 
 
 def columns_of_table(schemas: Schemas, entity: str, table: pa.Schema, privacy: Privacy) -> tuple[Column, ...]:
-    """The columns of a table of the entity, the hashed ones with their key. Raises `PrivacyChanged`."""
+    """Return the columns of a table of the entity, the hashed ones with their key. Raises `PrivacyChanged`."""
     check_privacy(schemas, entity, {"its table": table}, privacy)
     return privacy.columns(
         entity, columns_of_arrow_schema(table), _compounds_if_concerned(schemas.of_entity(entity), entity, privacy)
@@ -104,7 +104,7 @@ def columns_of_table(schemas: Schemas, entity: str, table: pa.Schema, privacy: P
 
 
 def check_privacy(schemas: Schemas, entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy) -> None:
-    """Raises `PrivacyChanged` when the entity's tables (by name) are not as the settings want them."""
+    """Raise `PrivacyChanged` when the entity's tables (by name) are not as the settings want them."""
     conflicts = privacy_conflicts(schemas, entity, tables, privacy)
     if conflicts:
         raise PrivacyChanged(entity, conflicts)
@@ -120,8 +120,8 @@ def privacy_conflicts(
 def conflicts_in(
     entity: str, tables: Mapping[str, pa.Schema], privacy: Privacy, compounds_of: Callable[[str], Compounds]
 ) -> Mapping[str, Sequence[PrivacyConflict]]:
-    """The same. Where no rule concerns the entity only hashed columns are not as the settings want them, and nobody
-    asks what belongs to which compound field."""
+    """Return the conflicts. Where no rule concerns the entity only hashed columns are not as the settings want them,
+    and nobody asks what belongs to which compound field."""
     if privacy.concerns(entity):
         known, looked_at = compounds_of(entity), tables
     else:
@@ -141,7 +141,7 @@ class PrivateColumns:
 
 
 def private_columns(schemas: Schemas, entity: str, privacy: Privacy) -> PrivateColumns:
-    """What the settings say of the columns that the entity has now. Raises `SchemaMissing`."""
+    """Return what the settings say of the columns that the entity has now. Raises `SchemaMissing`."""
     every = entity_columns(schemas, entity, None, NOTHING_PRIVATE)
     kept = {column.name: column for column in entity_columns(schemas, entity, None, privacy)}
     of_compounds = compounds(schemas, entity)
@@ -159,12 +159,12 @@ def _compounds_if_concerned(known: Sequence[EventSchema], entity: str, privacy: 
 
 
 def compounds(schemas: Schemas, entity: str) -> Compounds:
-    """Which compound fields the entity's columns belong to or once belonged to, as events and describe say."""
+    """Return which compound fields the entity's columns belong to or once belonged to, as events and describe say."""
     return _compounds(schemas.of_entity(entity))
 
 
 def _compounds(known: Sequence[EventSchema]) -> Compounds:
-    """Which compound fields the columns belong to or once belonged to, as events and describe say."""
+    """Return which compound fields the columns belong to or once belonged to, as events and describe say."""
     found: dict[str, set[str]] = {}
     for schema in known:
         for field in schema_fields(json.loads(schema.schema_json))[1:]:
@@ -178,5 +178,5 @@ def _compounds(known: Sequence[EventSchema]) -> Compounds:
 
 
 def newest_describe(known: Sequence[EventSchema]) -> ObjectDescription | None:
-    """The object as it was last described, by the schemas of an entity; None where it never was."""
+    """Return the object as it was last described, by the schemas of an entity; None where it never was."""
     return next((schema.describe for schema in reversed(known) if schema.describe_json), None)

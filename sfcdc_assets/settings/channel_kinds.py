@@ -68,7 +68,8 @@ _FILTER = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
 
 
 def kind_of(channel: str) -> ChannelKind:
-    """The kind of a channel. Raises `ValueError` for what is not the name of one, or has a filter that is none."""
+    """Return the kind of a channel. Raises `ValueError` for what is not the name of one, or has a filter that is
+    none."""
     found = next((kind for prefix, kind in _PREFIXES.items() if channel.startswith(prefix)), None)
     if found is None or not _NAMES[found].fullmatch(channel):
         if channel.startswith(MANAGED):
@@ -90,29 +91,29 @@ def kind_of(channel: str) -> ChannelKind:
 
 
 def carries_changes(channel: str) -> bool:
-    """Whether the channel is one of change events."""
+    """Return whether the channel is one of change events."""
     return channel.startswith(("/data/", MANAGED)) and not channel.startswith(_MANAGED_EVENTS)
 
 
 def managed_name(channel: str) -> str | None:
-    """The developer name of the managed event subscription that the channel is read through; None for others."""
+    """Return the developer name of the managed event subscription that the channel is read through; None for others."""
     return _without_prefix(channel) if channel.startswith(MANAGED) else None
 
 
 def managed_channel(developer_name: str, kind: ChannelKind | None) -> str | None:
-    """The channel of a managed event subscription whose topic is of a kind; None for kinds that have none."""
+    """Return the channel of a managed event subscription whose topic is of a kind; None for kinds that have none."""
     prefix = next((each for each, of in _PREFIXES.items() if of is kind and each.startswith(MANAGED)), None)
     return None if prefix is None else prefix + developer_name
 
 
 def own_name(channel: str) -> str:
-    """The channel without its prefix and filter: `InvoiceUpdates`, `notifications/orders`, `Order__e`."""
+    """Return the channel without its prefix and filter: `InvoiceUpdates`, `notifications/orders`, `Order__e`."""
     return _without_prefix(channel).partition("?")[0]
 
 
 def folder_of(channel: str) -> str:
-    """The folder of the channel's table, and its partition in Dagster; of a channel of change events, which share a
-    table, its name where only letters, digits and underscores may stand.
+    """Return the folder of the channel's table, and its partition in Dagster; of a channel of change events, which
+    share a table, its name where only letters, digits and underscores may stand.
 
     A name of letters, digits and underscores is its own folder. Any other has its letters and digits, then a hyphen and
     a digest, so that no two channels share one and no file system, URI or shell has to quote it. `managed_` is before
@@ -132,7 +133,7 @@ def table_of(channel: str) -> str:
 
 
 def protocol_of(written: str) -> tuple[str, str | None]:
-    """A channel as the settings write it -> its name, and the protocol that it is to be read by, if one is named:
+    """Split a channel as the settings write it -> its name, and the protocol that it is to be read by, if one is named:
     `cometd:/data/ChangeEvents` -> (`/data/ChangeEvents`, `cometd`). Raises `ValueError` for a protocol that does not
     have the channel."""
     prefix, colon, name = written.partition(":")
@@ -146,7 +147,7 @@ def protocol_of(written: str) -> tuple[str, str | None]:
 
 
 def split_channels(setting: str) -> tuple[str, ...]:
-    """The channels of a comma-separated setting; a comma in the quotes of a filter separates nothing."""
+    """Return the channels of a comma-separated setting; a comma in the quotes of a filter separates nothing."""
     parts = re.findall(r"(?:[^,']|'(?:[^'\\]|\\.)*'|')+", setting)
     return tuple(part.strip() for part in parts if part.strip())
 

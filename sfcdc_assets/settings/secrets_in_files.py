@@ -17,8 +17,8 @@ LARGEST_BYTES = 64 * 1024
 
 
 def secret_of(name: str, given: Mapping[str, str]) -> str | None:
-    """The value of a setting that holds a secret, from its variable or the file that the variable beside it names; None
-    where neither is set. Raises `SettingsError` for both at once, and for a file that holds no secret."""
+    """Return the value of a setting that holds a secret, from its variable or the file that the variable beside it
+    names; None where neither is set. Raises `SettingsError` for both at once, and for a file that holds no secret."""
     value, file = given.get(name), given.get(f"{name}{SUFFIX}")
     if file is None:
         return value
@@ -28,7 +28,7 @@ def secret_of(name: str, given: Mapping[str, str]) -> str | None:
 
 
 def _read(name: str, file: Path) -> str:
-    """The text of a file, without the line break that editors and `echo` put at its end."""
+    """Return the text of a file, without the line break that editors and `echo` put at its end."""
     remedy = "Name a file that holds the secret alone, and that the user who runs this may read"
     try:
         with file.open("rb") as opened:

@@ -23,7 +23,7 @@ PREFIX = "SFCDC_"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like a wrong one, whatever its case; None when none is."""
+    """Return the known name that is most like a wrong one, whatever its case; None when none is."""
     by_lower = {each.lower(): each for each in sorted(known)}
     found = get_close_matches(name.lower(), by_lower, n=1)
     return by_lower[found[0]] if found else None
@@ -70,13 +70,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def dotenv_settings() -> dict[str, str]:
-    """What `.env` in the working folder says; nothing when there is none."""
+    """Return what `.env` in the working folder says; nothing when there is none."""
     return {name: value or "" for name, value in dotenv_values(DOTENV).items()}
 
 
 def environment(file: object = DOTENV) -> dict[str, str]:
-    """The settings of the environment, then those of the file (None: no file), under their names in upper case; what is
-    empty is not set. Names of Spark's options keep the case of the option."""
+    """Return the settings of the environment, then those of the file (None: no file), under their names in upper case;
+    what is empty is not set. Names of Spark's options keep the case of the option."""
     of_file = dotenv_values(str(file)) if file is not None else {}
     found = {name: value for name, value in {**of_file, **os.environ}.items() if value}
     return {_upper(name): value for name, value in found.items() if name.upper().startswith(PREFIX)}
@@ -91,30 +91,33 @@ def _upper(name: str) -> str:
 
 
 def this_org() -> str | None:
-    """The name of the org that this process serves, in lower case; None where there is only one."""
+    """Return the name of the org that this process serves, in lower case; None where there is only one."""
     return environment().get(ORG, "").lower() or None
 
 
 def of_this_org(name: str) -> str:
-    """A name of which a Dagster instance keeps one list for all code locations: partitions, pools, concurrency keys."""
+    """Return a name for this org, of which a Dagster instance keeps one list for all code locations: partitions, pools,
+    concurrency keys."""
     org = this_org()
     return name if org is None else f"{org}_{name}"
 
 
 def prefix_of(org: str | None) -> str:
-    """How the settings of one org begin: `SFCDC_EMEA_`; `SFCDC_` where there is only one."""
+    """Return how the settings of one org begin: `SFCDC_EMEA_`; `SFCDC_` where there is only one."""
     return PREFIX if org is None else f"{PREFIX}{org.upper()}_"
 
 
 def name_for(org: str | None, field: str, given: Mapping[str, str]) -> str:
-    """The variable that counts for an org: its own where it has to have one, or has one; otherwise that of all orgs."""
+    """Return the variable that counts for an org: its own where it has to have one, or has one; otherwise that of all
+    orgs."""
     own = f"{prefix_of(org)}{field.upper()}"
     needs_its_own = {field.lower(), field.lower().removesuffix(SUFFIX.lower())} & OF_ONE_ORG
     return own if needs_its_own or own in given else f"{PREFIX}{field.upper()}"
 
 
 def as_set_here(text: str) -> str:
-    """A text with the settings that it mentions named as they have to be set for the org that this process serves.
+    """Return a text with the settings that it mentions named as they have to be set for the org that this process
+    serves.
 
     Every message, description and help is written with the names of the settings of the only org there is; what is
     shown of it goes through here (an `SfcdcError` does by itself). Names that have an org in them stay.
@@ -139,7 +142,7 @@ name_settings_by(as_set_here)
 
 
 def names_of_orgs(given: str | None, fields: Iterable[str]) -> tuple[str, ...]:
-    """The names that `SFCDC_ORGS` lists. `fields`: of the settings. Raises `SettingsError`."""
+    """Return the names that `SFCDC_ORGS` lists. `fields`: of the settings. Raises `SettingsError`."""
     names = tuple(dict.fromkeys(part.strip().lower() for part in (given or "").split(",") if part.strip()))
     for name in names:
         if not _NAME.fullmatch(name):
@@ -197,7 +200,7 @@ def check_orgs_of(names: Iterable[str], known: Iterable[str], fields: Iterable[s
 
 
 def _place(warehouse: str) -> str:
-    """Where it is, whatever way it is written."""
+    """Return where the folder is, whatever way it is written."""
     scheme, is_uri, path = warehouse.partition("://")
     if is_uri and scheme.lower() != "file":
         return f"{_SAME_STORE.get(scheme.lower(), scheme.lower())}://{path.rstrip('/')}"

@@ -79,11 +79,11 @@ class _Variables(PydanticBaseSettingsSource):
         self._values = values_of(org, given, of.model_fields, _secret_fields(of))
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Of one field."""
+        """Return the value of one field."""
         return self._values.get(field_name), field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        """Of all."""
+        """Return the values of all fields."""
         return dict(self._values)
 
 
@@ -226,7 +226,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What the caller gives, then the variables that count for the org."""
+        """Return the sources: what the caller gives, then the variables that count for the org."""
         assert isinstance(init_settings, InitSettingsSource)
         assert isinstance(dotenv_settings, DotEnvSettingsSource)
         given = environment(dotenv_settings.env_file)
@@ -235,15 +235,15 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _protocols_apart(self) -> Settings:
-        """The channels are known by their names from here on, so that a table goes on when its protocol changes."""
+        """Know the channels by their names from here on, so that a table goes on when its protocol changes."""
         named = [protocol_of(written) for written in self.channels]
         self._protocols = {**self._protocols, **{name: protocol for name, protocol in named if protocol is not None}}
         self.channels = tuple(name for name, _ in named)
         return self
 
     def transport_of(self, channel: str) -> str:
-        """The protocol that a channel is read by: the one before its name in `channels`, the only one that has it, or
-        that of `transport`."""
+        """Return the protocol that a channel is read by: the one before its name in `channels`, the only one that has
+        it, or that of `transport`."""
         if kind_of(channel) in ONLY_COMETD:
             return COMETD
         return PUBSUB if managed_name(channel) is not None else self._protocols.get(channel, self.transport)
@@ -288,7 +288,7 @@ _SECRET_OPTION = re.compile(r"secret|password|token|access[._]*key", re.IGNORECA
 
 
 def is_secret(name: str, orgs: Iterable[str]) -> bool:
-    """Whether a variable is one of them, for all orgs or for one, or an option of Spark that holds one."""
+    """Return whether a variable is one of them, for all orgs or for one, or an option of Spark that holds one."""
     given = name.upper()
     if any(given.startswith(f"{each}SPARK_CONF_") for each in _prefixes(orgs)):
         return _SECRET_OPTION.search(given) is not None and not given.endswith(SUFFIX)
@@ -296,7 +296,8 @@ def is_secret(name: str, orgs: Iterable[str]) -> bool:
 
 
 def is_secret_file(name: str, orgs: Iterable[str]) -> bool:
-    """Whether a variable names a file that holds a secret: the value of another variable, or of an option of Spark."""
+    """Return whether a variable names a file that holds a secret: the value of another variable, or of an option of
+    Spark."""
     return name.upper().endswith(SUFFIX) and is_secret(name[: -len(SUFFIX)], orgs)
 
 

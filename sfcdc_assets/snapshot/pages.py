@@ -31,7 +31,7 @@ _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 def page_schema(columns: Sequence[Column]) -> pa.Schema:
-    """Schema of a page: the entity's columns (`Id` first), then what the stream does not carry.
+    """Return the schema of a page: the entity's columns (`Id` first), then what the stream does not carry.
 
     `_is_deleted` (in the recycle bin; never null), `_system_modstamp`, `_master_record_id` (the record that it was
     merged into).
@@ -59,7 +59,7 @@ def csv_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column], *, source: str) -> pa.Table:
-    """The rows as `page_schema(columns)`, sorted by Id. A column that is not among `fields` (asked for) is null;
+    """Return the rows as `page_schema(columns)`, sorted by Id. A column that is not among `fields` (asked for) is null;
     values of hashed columns are hashed here.
 
     Raises `UnexpectedAnswer`, with `source` for the page, when a field that was asked for is not in it.
@@ -93,7 +93,7 @@ _CELLS_OF_A_LARGE_TEXT = 50
 
 
 def rows_per_page(columns: Sequence[Column]) -> int:
-    """How many rows a page should have, so that pages of narrow and wide entities weigh about the same."""
+    """Return how many rows a page should have, so that pages of narrow and wide entities weigh about the same."""
     cells = sum(_CELLS_OF_A_LARGE_TEXT if column.large_text else 1 for column in columns)
     return min(MOST_ROWS_PER_PAGE, max(FEWEST_ROWS_PER_PAGE, _CELLS_PER_PAGE // max(cells, 1)))
 
@@ -143,7 +143,7 @@ def read_pages(
     sleep: Callable[[float], None] | None = None,
     on_unreadable: Callable[[Mapping[str, str]], object] | None = None,
 ) -> Iterator[tuple[pa.Table, SnapshotProgress]]:
-    """The pages after `progress`, each with the progress to store TOGETHER with it in one commit.
+    """Yield the pages after `progress`, each with the progress to store TOGETHER with it in one commit.
 
     A page has `page_schema(columns)` and is sorted by Id; a column that is not among `progress.fields` is null and the
     snapshot says nothing about it. Read again from the same progress, the rows are the same ones. An entity without

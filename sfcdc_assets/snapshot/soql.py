@@ -15,7 +15,8 @@ _ALWAYS = (ID, IS_DELETED, SYSTEM_MODSTAMP)
 
 
 def selected_fields(column_names: Sequence[str], described: Collection[str]) -> tuple[str, ...]:
-    """The fields a snapshot asks for: Id, IsDeleted, SystemModstamp, the columns, and MasterRecordId if there is one.
+    """Return the fields a snapshot asks for: Id, IsDeleted, SystemModstamp, the columns, and MasterRecordId if there is
+    one.
 
     `described`: API names of the fields the user may read. The event schema lists fields that are hidden from the user
     (it ignores field-level security), and one of those would refuse the whole query, so they are left out.
@@ -43,7 +44,7 @@ class IdWindow:
         return " AND ".join(parts)
 
     def has(self, record_id: str) -> bool:
-        """Whether an Id lies in the window."""
+        """Return whether an Id lies in the window."""
         return (self.lower is None or record_id >= self.lower) and (self.upper is None or record_id < self.upper)
 
 

@@ -36,7 +36,7 @@ class NoClassArchive(SfcdcError):
 
 
 def archive_path() -> Path:
-    """Where the archive of this Java and these jars is, made or not. Raises `JavaMissing`."""
+    """Return where the archive of this Java and these jars is, made or not. Raises `JavaMissing`."""
     java, jars = Path(java_path()).resolve(), Path(pyspark.__file__).parent / "jars"
     facts = [pyspark.__version__, *(f"{path}:{path.stat().st_mtime_ns}" for path in (java, jars))]
     key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
@@ -44,7 +44,7 @@ def archive_path() -> Path:
 
 
 def with_archive(options: dict[str, str]) -> dict[str, str]:
-    """The options, and those that map the archive where there is one, unless they name one themselves."""
+    """Return the options, and those that map the archive where there is one, unless they name one themselves."""
     if "SharedArchiveFile" in options.get(OPTION, "") or not archive_path().is_file():
         return options
     return _and(options, f"{shlex.quote(f'-XX:SharedArchiveFile={archive_path()}')} -Xshare:auto")
@@ -64,7 +64,7 @@ class Recording:
             raise NoClassArchive(self.path, f"{error.strerror}; run it as the owner of {sys.prefix}") from error
 
     def options(self, options: dict[str, str]) -> dict[str, str]:
-        """Those of a JVM that writes what it has loaded when it ends."""
+        """Return those of a JVM that writes what it has loaded when it ends."""
         return _and(options, shlex.quote(f"-XX:ArchiveClassesAtExit={self._part}"))
 
     def keep(self, exit_code: int) -> Path:

@@ -8,12 +8,12 @@ from sfcdc_assets.settings.settings import Settings
 
 
 def is_cluster(settings: Settings) -> bool:
-    """Whether tasks run in processes that this one does not start."""
+    """Return whether tasks run in processes that this one does not start."""
     return bool(settings.spark_remote) or not settings.spark_master.startswith("local")
 
 
 def spark_address(settings: Settings) -> str:
-    """Where Spark is, for messages: a URL of Spark Connect may have a token, `sc://host:443/;token=...`."""
+    """Say where Spark is, for messages: a URL of Spark Connect may have a token, `sc://host:443/;token=...`."""
     if settings.spark_remote is None:
         return settings.spark_master
     at = urlsplit(settings.spark_remote.get_secret_value())

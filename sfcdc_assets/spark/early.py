@@ -25,14 +25,14 @@ class EarlySpark:
         self._is_needed = threading.Event()
 
     def start(self) -> None:
-        """Returns at once."""
+        """Start, and return at once."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._start, name="early spark", daemon=True)
                 self._thread.start()
 
     def hand_over(self) -> None:
-        """The first batch comes now: a job of nothing would only be in its way."""
+        """Leave Spark to the first batch, which comes now: a job of nothing would only be in its way."""
         self._is_needed.set()
 
     def _start(self) -> None:

@@ -27,12 +27,12 @@ class JavaMissing(SfcdcError):
 
 
 def check_java() -> int:
-    """The major version of the Java that Spark would start; raises `JavaMissing` unless it is new enough."""
+    """Return the major version of the Java that Spark would start; raises `JavaMissing` unless it is new enough."""
     return _version_of(java_path())
 
 
 def java_path() -> str:
-    """The program that Spark would start; raises `JavaMissing` if there is none."""
+    """Return the program that Spark would start; raises `JavaMissing` if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):

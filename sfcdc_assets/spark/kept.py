@@ -51,7 +51,7 @@ class KeptSpark:
 
 
 def is_wanted(settings: Settings) -> bool:
-    """Whether runs would start a Java process on this machine, and no setting says who keeps one for them."""
+    """Return whether runs would start a Java process on this machine, and no setting says who keeps one for them."""
     return (
         settings.spark_kept
         and not settings.spark_remote

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether nothing can be done with it any more. Of a session of Spark Connect it is known from its last call on."""
+    """Return whether nothing can be done with it any more. Of a session of Spark Connect it is known from its last call
+    on."""
     if hasattr(session, "is_stopped"):
         return bool(session.is_stopped)
     context = session.sparkContext._jsc

@@ -69,8 +69,8 @@ def pack(path: Path) -> int:
 
 
 def settings(path: Path) -> dict[str, str]:
-    """The settings with which a session ships the archive; the second option's name has capitals, which the form in
-    capitals alone cannot say. A session of Spark Connect makes do with the first one."""
+    """Return the settings with which a session ships the archive; the second option's name has capitals, which the form
+    in capitals alone cannot say. A session of Spark Connect makes do with the first one."""
     return {
         "SFCDC_SPARK_CONF_spark.archives": f"{path.absolute()}#{FOLDER}",
         "SFCDC_SPARK_CONF_spark.executorEnv.PYTHONPATH": FOLDER,

@@ -41,8 +41,8 @@ class LocalFolderNotPrivate(SfcdcError):
 
 
 def local_folder() -> Path:
-    """This user's folder for Spark's temporary files; the same for all processes, so that none is left behind. Spark
-    removes what it puts there."""
+    """Return this user's folder for Spark's temporary files; the same for all processes, so that none is left behind.
+    Spark removes what it puts there."""
     return Path(tempfile.gettempdir()) / f"sfcdc-spark-{os.getuid()}"
 
 
@@ -66,8 +66,8 @@ def make_local_folder(options: Mapping[str, str]) -> None:
 
 @contextmanager
 def properties_file(options: Mapping[str, str]) -> Iterator[Path]:
-    """The options as a file of Java properties that this user alone may read, gone at the end: Spark has read it when
-    its JVM answers. What a process that was killed meanwhile has left goes with the next one."""
+    """Yield the options as a file of Java properties that this user alone may read, gone at the end: Spark has read it
+    when its JVM answers. What a process that was killed meanwhile has left goes with the next one."""
     _delete_leftovers(Path(tempfile.gettempdir()))
     with tempfile.NamedTemporaryFile("w", prefix=_BEGINS, suffix=_ENDS, encoding="ascii") as file:
         file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in options.items())
@@ -84,7 +84,7 @@ def _delete_leftovers(folder: Path) -> None:
 
 
 def _escaped(text: str) -> str:
-    """As `java.util.Properties.load` reads it back, which takes a file for Latin-1."""
+    """Escape as `java.util.Properties.load` reads it back, which takes a file for Latin-1."""
     units = memoryview(text.encode("utf-16-be", "surrogatepass"))
     codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
     return "".join(chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)

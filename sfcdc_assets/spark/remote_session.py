@@ -23,7 +23,8 @@ _SHIPPED = "_sfcdc_shipped"
 
 
 def remote_session(options: Mapping[str, str]) -> SparkSession:
-    """The session of `spark.remote` that this process has, or a new one with its archives. Raises `SettingsError`."""
+    """Return the session of `spark.remote` that this process has, or a new one with its archives. Raises
+    `SettingsError`."""
     archives = list(_archives(options.get(_ARCHIVES, "")))
     python = {_PYTHON: f"{FOLDER}/{LAUNCHER}"} if FOLDER in (name for _, name in archives) else {}
     builder = SparkSession.builder
@@ -39,7 +40,7 @@ def remote_session(options: Mapping[str, str]) -> SparkSession:
 
 
 def _archives(value: str) -> Iterator[tuple[Path, str]]:
-    """The files of `spark.archives`, each with the name it has beside an executor."""
+    """Yield the files of `spark.archives`, each with the name it has beside an executor."""
     for each in value.split(","):
         path, _, name = each.strip().partition("#")
         if path and not Path(path).is_file():

@@ -59,7 +59,7 @@ class SparkOutdated(SfcdcError):
 
 @contextmanager
 def listening(settings: Settings) -> Iterator[SparkSession]:
-    """A Spark that listens and is known by the settings' file; ended, and its file removed, at the end. Raises
+    """Start a Spark that listens and is known by the settings' file; ended, and its file removed, at the end. Raises
     `SettingsError` where the file is another one's."""
     path = settings.spark_standing.absolute()
     options = spark_options(settings)
@@ -113,11 +113,11 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _port(session: SparkSession) -> int:
-    """The port that Spark took."""
+    """Return the port that Spark took."""
     return int(_service(session).localPort())
 
 
 def _service(session: SparkSession) -> Any:
-    """The Scala object of the service. PySpark has no calls for what it knows."""
+    """Return the Scala object of the service. PySpark has no calls for what it knows."""
     loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return loader.loadClass("org.apache.spark.sql.connect.service.SparkConnectService$").getField("MODULE$").get(None)

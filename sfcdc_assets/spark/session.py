@@ -40,12 +40,12 @@ class JvmMessages:
         self._thread.start()
 
     def has_started(self) -> None:
-        """What it said so far is forgotten."""
+        """Forget what it said so far."""
         os.write(self.writable, _STARTED)
         os.close(self.writable)
 
     def has_failed(self) -> None:
-        """What it said so far is shown; what is left of it may speak on for a moment."""
+        """Show what it said so far; what is left of it may speak on for a moment."""
         os.close(self.writable)
         self._thread.join(timeout=1.0)
         for line in list(self._held):
@@ -82,8 +82,8 @@ def launch(options: Mapping[str, str]) -> tuple[JavaGateway, JvmMessages]:
 
 @contextmanager
 def _submitted(options: Mapping[str, str]) -> Iterator[None]:
-    """The environment that PySpark reads when it starts a JVM: a file of options in place of arguments, beside which
-    those of the installation's `spark-defaults.conf` still count."""
+    """Enter the environment that PySpark reads when it starts a JVM: a file of options in place of arguments, beside
+    which those of the installation's `spark-defaults.conf` still count."""
     name, given = "PYSPARK_SUBMIT_ARGS", os.environ.get("PYSPARK_SUBMIT_ARGS")
     with properties_file(options) as file:
         os.environ[name] = (
@@ -99,7 +99,7 @@ def _submitted(options: Mapping[str, str]) -> Iterator[None]:
 
 
 def _umask() -> int:
-    """This process's. Only setting it tells."""
+    """Return this process's umask. Only setting it tells."""
     found = os.umask(0o077)
     os.umask(found)
     return found
@@ -158,7 +158,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
 
 
 def _cores(options: Mapping[str, str]) -> int:
-    """Those that a session of a cluster asks for, if it says how many; otherwise this machine's."""
+    """Return those that a session of a cluster asks for, if it says how many; otherwise this machine's."""
     try:
         if "spark.cores.max" in options:
             return int(options["spark.cores.max"])
@@ -170,7 +170,7 @@ def _cores(options: Mapping[str, str]) -> int:
 
 
 def spark_session(settings: Settings) -> SparkSession:
-    """A session: on the Spark Connect server of SFCDC_SPARK_REMOTE, else on the standing Spark of
+    """Open a session: on the Spark Connect server of SFCDC_SPARK_REMOTE, else on the standing Spark of
     SFCDC_SPARK_STANDING if it is there, else the process's own, started on first use (a JVM; seconds).
 
     Raises `JavaMissing` and `LocalFolderNotPrivate` before anything is started, and `SettingsError`.
@@ -183,13 +183,14 @@ def spark_session(settings: Settings) -> SparkSession:
 
 
 def is_shared(session: SparkSession) -> bool:
-    """Whether it is one of a standing Spark."""
+    """Return whether it is one of a standing Spark."""
     return hasattr(session, "is_lost")
 
 
 def is_lost(session: SparkSession) -> bool:
-    """Whether its Spark is gone: the standing one, the server of Spark Connect, or the application of its own, which a
-    cluster ends when its master is started again, or when somebody kills it. `spark_session` gives another one then."""
+    """Return whether its Spark is gone: the standing one, the server of Spark Connect, or the application of its own,
+    which a cluster ends when its master is started again, or when somebody kills it. `spark_session` gives another one
+    then."""
     return bool(session.is_lost) if is_shared(session) else has_ended(session)
 
 
@@ -206,7 +207,7 @@ def _shared(found: standing.StandingSpark) -> SparkSession | None:
 
 
 def own_session(options: dict[str, str], recording: Recording | None = None) -> SparkSession:
-    """The session of a Spark that this process starts, or has started before. Raises `JavaMissing`.
+    """Return the session of a Spark that this process starts, or has started before. Raises `JavaMissing`.
 
     `recording`: of the classes that it loads, in place of the archive of those that an earlier one has."""
     check_java()
@@ -222,7 +223,7 @@ def own_session(options: dict[str, str], recording: Recording | None = None) -> 
 
 
 def _started(options: dict[str, str]) -> SparkSession:
-    """With a JVM whose messages are kept from the terminal while it starts."""
+    """Start with a JVM whose messages are kept from the terminal while it starts."""
     conf = SparkConf().setAll(list(options.items()))
     gateway, messages = launch(options)
     try:

@@ -40,7 +40,7 @@ class SharedSession(ConnectSession):  # type: ignore[misc]
 
 
 def connect(standing: StandingSpark) -> SharedSession | None:
-    """A session, or None if the server does not answer."""
+    """Return a session, or None if the server does not answer."""
     session = SharedSession(standing)
     try:
         session.conf.get("spark.sql.shuffle.partitions")

@@ -27,7 +27,7 @@ from sfcdc_assets.runtime import clock
 
 
 def identity(options: Mapping[str, str]) -> str:
-    """A hash of the package's files as they are now, of the interpreter, PySpark's release and Spark's options.
+    """Return a hash of the package's files as they are now, of the interpreter, PySpark's release and Spark's options.
 
     A file counts by its size and time of change: an upgrade, a checkout and an edit all change these.
     """
@@ -42,8 +42,8 @@ def identity(options: Mapping[str, str]) -> str:
 
 @cache
 def code() -> str:
-    """A hash of what is written in the package's files, wherever they lie: two machines with the same have the same
-    code."""
+    """Return a hash of what is written in the package's files, wherever they lie: two machines with the same have the
+    same code."""
     package = Path(sfcdc_assets.__file__).parent
     found = hashlib.sha256()
     for path in sorted(package.rglob("*.py"), key=lambda each: each.relative_to(package).as_posix()):
@@ -80,7 +80,7 @@ class StandingSpark:
         return self.port == 0
 
     def is_alive(self) -> bool:
-        """Whether its process is there and its port, if it has one yet, answers."""
+        """Return whether its process is there and its port, if it has one yet, answers."""
         try:
             os.kill(self.pid, 0)
             if self.is_starting:
@@ -117,7 +117,7 @@ def claim(path: Path, starting: StandingSpark) -> StandingSpark | None:
 
 
 def read(path: Path) -> StandingSpark | None:
-    """What the file says, or None if there is none or it cannot be understood."""
+    """Return what the file says, or None if there is none or it cannot be understood."""
     try:
         return StandingSpark(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
@@ -132,7 +132,8 @@ def forget(path: Path, pid: int) -> None:
 
 
 def find(path: Path, options: Mapping[str, str]) -> StandingSpark | None:
-    """The server of the file, if it lives and has our code and options; one that is being started is waited for."""
+    """Return the server of the file, if it lives and has our code and options; one that is being started is waited
+    for."""
     found = read(path)
     if found is not None and found.is_starting and found.identity == identity(options):
         found = _started(path, found)
@@ -145,7 +146,7 @@ def find(path: Path, options: Mapping[str, str]) -> StandingSpark | None:
 
 
 def _started(path: Path, starting: StandingSpark) -> StandingSpark | None:
-    """What the file says once the server listens, has ended, or has had its time."""
+    """Return what the file says once the server listens, has ended, or has had its time."""
     found: StandingSpark | None = starting
     ends_at = clock.current().monotonic() + STARTING_SECONDS
     while found == starting and starting.is_alive() and clock.current().monotonic() < ends_at:

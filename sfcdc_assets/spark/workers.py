@@ -83,7 +83,7 @@ def check_workers(session: SparkSession, settings: Settings, files: fs.FileSyste
 
 
 def what_they_lack(trace: str) -> tuple[str, str] | None:
-    """From the traceback of a worker that could not run what it was sent: what it lacks, and the remedy."""
+    """Return what a worker lacks that could not run what it was sent, from its traceback, and the remedy."""
     if missing := re.search(r"No module named '([^']+)'", trace):
         return f"a worker's Python has no module {missing[1]}", INSTALL
     if "PYTHON_VERSION_MISMATCH" in trace:
@@ -98,7 +98,7 @@ def what_they_lack(trace: str) -> tuple[str, str] | None:
 
 
 def _reach(files: fs.FileSystem, name: str) -> str | None:
-    """In a task: why the driver's file cannot be read, or one of its own not be written."""
+    """Return, in a task, why the driver's file cannot be read, or one of its own not be written."""
     own = f".{uuid.uuid4().hex}.probe"
     try:
         with files.open_input_file(name) as source:

@@ -25,7 +25,7 @@ from sfcdc_assets.sql.warehouse_files import PROTOCOL
 
 
 def quoting_remedy(statement: str, names: Iterable[str]) -> str:
-    """What to do where a statement names such a view without quotes; empty where it does not."""
+    """Return what to do where a statement names such a view without quotes; empty where it does not."""
     found = [each for each in names if re.search(rf'(?i)\b(?:from|join)\s+{re.escape(each)}\b(?!")', statement)]
     reserved = [each for each in found if each in RESERVED]
     listed = " and ".join(f'"{each}"' for each in reserved)
@@ -54,7 +54,7 @@ def lock(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse) -> None:
 
 
 def is_query(statement: duckdb.Statement) -> bool:
-    """Whether it answers a question and does nothing else. `EXPLAIN ANALYZE` does what it explains."""
+    """Return whether it answers a question and does nothing else. `EXPLAIN ANALYZE` does what it explains."""
     text = _without_comments(statement.query)
     if statement.type is duckdb.StatementType.EXPLAIN:
         explained = _EXPLAIN.match(text)
@@ -72,8 +72,8 @@ def _without_comments(text: str) -> str:
 
 
 def opened(root: str, at: datetime | None, *, strict: bool = False) -> AskedTables:
-    """The tables of the warehouse at this root, at the newest cut of each channel. Raises `NoCut` where there is none,
-    and no table that needs none."""
+    """Return the tables of the warehouse at this root, at the newest cut of each channel. Raises `NoCut` where there is
+    none, and no table that needs none."""
     warehouse = Warehouse(root)
     try:
         cuts = cuts_at(warehouse)
@@ -111,7 +111,7 @@ def ask(
 
 
 def described(tables: AskedTables, at: datetime | None) -> str:
-    """Which cut the tables are at."""
+    """Say which cut the tables are at."""
     parts = (
         f"{cut.channel} at position {cut.position}"
         + (f" (last commit {cut.commit_timestamp:%Y-%m-%d %H:%M:%S} UTC)" if cut.commit_timestamp else "")
@@ -125,7 +125,7 @@ def described(tables: AskedTables, at: datetime | None) -> str:
 
 
 def _what_is_not_known(tables: AskedTables, statement: str, at: datetime) -> Iterator[str]:
-    """An entity that was first read after the time was not watched then."""
+    """Yield what is not known: an entity that was first read after the time was not watched then."""
     for entity in tables.asked_for(statement):
         first = first_read_at(tables.tables.warehouse, entity)
         if first is not None and at < first:

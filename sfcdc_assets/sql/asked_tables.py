@@ -75,12 +75,12 @@ class AskedTables:
         return (*of_entities, *there, *self._of_channels, CUT, LAGGING)
 
     def asked_for(self, statement: str) -> tuple[str, ...]:
-        """The entities whose views a statement names."""
+        """Return the entities whose views a statement names."""
         words = _words(statement)
         return tuple(each for each in self.tables.entities if not words.isdisjoint(self._names_of(each)))
 
     def lagging_in(self, statement: str) -> tuple[str, ...]:
-        """The entities that lag and are named in a statement; by their rows' name if they have no tables yet."""
+        """Return the entities that lag and are named in a statement; by their rows' name if they have no tables yet."""
         words, asked = _words(statement), self.asked_for(statement)
         return tuple(each for each in self.tables.lagging if each in asked or each.lower() in words)
 
@@ -171,7 +171,7 @@ def _time(moment: datetime | None) -> str:
 
 
 def _lagging(entities: Iterable[Lagging]) -> str:
-    """A row for each, and none where none lags."""
+    """Return a row for each, and none where none lags."""
     rows = (
         f"SELECT {value(each.entity)} AS entity, "
         f"CAST({'NULL' if each.position is None else each.position} AS BIGINT) AS position, "

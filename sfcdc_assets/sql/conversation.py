@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.1
 
 
 def history_file() -> Path:
-    """Of what was typed; below XDG_STATE_HOME, where a user's state belongs."""
+    """Return the history of what was typed; below XDG_STATE_HOME, where a user's state belongs."""
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "sfcdc" / "sql_history"
 
 
@@ -88,7 +88,7 @@ def _beside(work: Callable[[], None], interrupt: Callable[[], None]) -> None:
 
 
 def _statement() -> str | None:
-    """What was typed up to a semicolon, or a command; None at the end of input."""
+    """Return what was typed up to a semicolon, or a command; None at the end of input."""
     lines: list[str] = []
     while True:
         try:

@@ -48,19 +48,19 @@ class EntityTables:
         return self.entity.lower()
 
     def schema(self, layer: str) -> pa.Schema:
-        """Of one of its tables."""
+        """Return the schema of one of its tables."""
         return self.tables[layer].schema
 
 
 def names_of_entity(entity: str, layers: Collection[str]) -> tuple[str, ...]:
-    """The names that its views have, if it has tables in these layers."""
+    """Return the names that its views have, if it has tables in these layers."""
     rows = entity.lower()
     of_rows = (rows, f"{rows}_history", f"{rows}_as_of") if current_state.LAYER in layers else ()
     return (*of_rows, *(f"{rows}_{layer}" for layer in _AS_THEY_ARE if layer in layers))
 
 
 def entity_views(of: EntityTables, location: Location, at: datetime | None = None) -> Iterator[View]:
-    """In the order in which they are to be created, after `users_view`."""
+    """Yield the views in the order in which they are to be created, after `users_view`."""
     if current_state.LAYER in of.tables:
         yield _history(of, location, at)
         yield _as_of(of)
@@ -79,7 +79,7 @@ def users_view(user: ReadableTable | None, expression: str | None, location: Loc
 
 
 def view(called: str, query: str) -> View:
-    """A view of this name."""
+    """Return a view of this name."""
     return View(called, f"CREATE OR REPLACE VIEW {name(called)} AS {query}")
 
 
@@ -95,7 +95,7 @@ def _rows_at(of: EntityTables, at: datetime) -> View:
 
 
 def _as_of(of: EntityTables) -> View:
-    """A time without a zone is in the session's, which is UTC in `sfcdc sql`."""
+    """Return the view as of a time, which without a zone is in the session's, which is UTC in `sfcdc sql`."""
     macro, versions = f"{of.view_name}_as_of", name(f"{of.view_name}_history")
     valid = _VALID_AT.format(moment="CAST(moment AS TIMESTAMPTZ)")
     create = f"CREATE OR REPLACE MACRO {name(macro)}(moment) AS TABLE SELECT * FROM {versions} WHERE {valid}"

@@ -8,7 +8,7 @@ from sfcdc_assets.runtime.errors import SettingsError
 
 
 def moment_of(text: str) -> datetime:
-    """A time as ISO 8601 writes it; UTC where no zone is given. Raises `SettingsError`."""
+    """Read a time as ISO 8601 writes it; UTC where no zone is given. Raises `SettingsError`."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:

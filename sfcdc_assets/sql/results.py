@@ -66,7 +66,7 @@ def _rows(result: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """A second column of the same name gets a number: JSON knows each name once."""
+    """Return the column names, a second one of the same name with a number, because JSON knows each name once."""
     found: list[str] = []
     for wanted in names:
         name, number = wanted, 1
@@ -77,7 +77,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _write_json(names: Sequence[str], rows: Iterator[Sequence[Any]], out: TextIO) -> None:
-    """One array, an object to a line."""
+    """Write one array, an object to a line."""
     before = "[\n"
     for row in rows:
         out.write(before + json_text(json.dumps(dict(zip(names, map(plain, row), strict=True)), ensure_ascii=False)))
@@ -86,7 +86,7 @@ def _write_json(names: Sequence[str], rows: Iterator[Sequence[Any]], out: TextIO
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: times and dates as ISO 8601, bytes as hex, no number that JSON lacks."""
+    """Return a value as JSON has it: times and dates as ISO 8601, bytes as hex, no number that JSON lacks."""
     match value:
         case bool() | int() | str() | None:
             return value

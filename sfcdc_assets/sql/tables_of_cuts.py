@@ -56,35 +56,36 @@ class TablesOfCuts:
         return dict(sorted(found.items()))
 
     def as_of(self, entity: str) -> datetime | None:
-        """When the last transaction was committed that its tables have, of all that the channel had up to then."""
+        """Return when the last transaction was committed that its tables have, of all that the channel had up to
+        then."""
         lag = self.lagging.get(entity)
         return lag.as_of if lag is not None else self._cut_of[entity].cut.commit_timestamp
 
     def cut_of(self, entity: str) -> OpenCut:
-        """The cut whose versions of its tables count. Raises `EntitiesLag` where only those that do not lag are
+        """Return the cut whose versions of its tables count. Raises `EntitiesLag` where only those that do not lag are
         wanted."""
         if self.strict and entity in self.lagging:
             raise EntitiesLag([self.lagging[entity]])
         return self._cut_of[entity]
 
     def layers(self, entity: str) -> tuple[str, ...]:
-        """The layers in which it has a table."""
+        """Return the layers in which it has a table."""
         return tuple(self._layers.get(entity, ()))
 
     def of(self, entity: str) -> EntityTables:
-        """The entity's tables. Raises `CutGone`, `UnreadableTable`, `EntitiesLag`."""
+        """Return the entity's tables. Raises `CutGone`, `UnreadableTable`, `EntitiesLag`."""
         tables = readable_of_cut(self.cut_of(entity), entity, self.layers(entity))
         rows = tables.get(current_state.LAYER)
         return EntityTables(entity, tables, user_columns(rows.schema, self.described(entity)) if rows else {})
 
     def rows_of(self, entity: str) -> ReadableTable | None:
-        """Its `current_state` alone; None where it has none."""
+        """Return its `current_state` alone; None where it has none."""
         if current_state.LAYER not in self.layers(entity):
             return None
         return readable_of_cut(self.cut_of(entity), entity, [current_state.LAYER])[current_state.LAYER]
 
     def described(self, entity: str) -> ObjectDescription | None:
-        """The object as it was last described."""
+        """Return the object as it was last described."""
         return newest_describe(self._schemas.of_entity(entity))
 
     @cached_property

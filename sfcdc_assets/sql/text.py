@@ -24,17 +24,17 @@ _TYPES = {
 
 
 def name(identifier: str) -> str:
-    """An identifier in quotes, whatever its characters."""
+    """Write an identifier in quotes, whatever its characters."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def value(text: str | None) -> str:
-    """A text as a literal."""
+    """Write a text as a literal."""
     return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
 
 def values(texts: Iterable[str]) -> str:
-    """A list of literals."""
+    """Write a list of literals."""
     return "[" + ", ".join(map(value, texts)) + "]"
 
 
@@ -56,7 +56,7 @@ Location = Callable[[str, str], str]
 
 
 def relation(table: ReadableTable, location: Location) -> str:
-    """The rows that count, with the columns in the table's order."""
+    """Return the rows that count, with the columns in the table's order."""
     columns = ", ".join(f"CAST(NULL AS {sql_type(field.type)}) AS {name(field.name)}" for field in table.schema)
     parts = [f"SELECT {columns} WHERE false", *(_part(table.name, each, location) for each in table.files)]
     chosen = ", ".join(map(name, table.schema.names))
@@ -72,5 +72,5 @@ def _part(table: str, files: FilesOfPartition, location: Location) -> str:
 
 
 def literally(path: str) -> str:
-    """A path in which DuckDB finds no pattern: a folder may be called `[old]`."""
+    """Return a path in which DuckDB finds no pattern: a folder may be called `[old]`."""
     return _OF_A_PATTERN.sub(lambda found: f"[{found.group()}]", path)

@@ -41,20 +41,20 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
 
 
 def name_of_user(schema: pa.Schema) -> str | None:
-    """The expression for a user's name over the columns of User's table; None where the copy has none of it."""
+    """Return the expression for a user's name over the columns of User's table; None where the copy has none of it."""
     parts = [name(each) for each in columns_of_name(schema)]
     return f"concat_ws(' ', {', '.join(parts)})" if parts else None
 
 
 def columns_of_name(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns of User's table that make a user's name, to be joined by spaces; none that is hashed."""
+    """Return the columns of User's table that make a user's name, to be joined by spaces; none that is hashed."""
     if _is_readable(schema, "Name"):
         return ("Name",)
     return tuple(each for each in ("FirstName", "LastName") if _is_readable(schema, each))
 
 
 def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
-    """What to select beside a relation `v`, and what to join to it; `users`: a relation with `id` and `name`."""
+    """Return what to select beside a relation `v`, and what to join to it; `users`: a relation with `id` and `name`."""
     selected, joined = "", ""
     for number, (column, beside) in enumerate(columns.items()):
         selected += f", u{number}.name AS {name(beside)}"

@@ -17,12 +17,12 @@ PROTOCOL = "sfcdc"
 
 
 def location(warehouse: Warehouse, table: str, path: str) -> str:
-    """Of a file, for DuckDB in this process."""
+    """Return the location of a file, for DuckDB in this process."""
     return f"{warehouse.uri(table)}/{path}" if warehouse.is_local else f"{PROTOCOL}://{table}/{path}"
 
 
 def location_for_others(warehouse: Warehouse, table: str, path: str) -> str:
-    """Of a file, for any DuckDB that reaches the warehouse."""
+    """Return the location of a file, for any DuckDB that reaches the warehouse."""
     return f"{warehouse.uri(table)}/{path}"
 
 
@@ -44,7 +44,7 @@ class WarehouseFiles(AbstractFileSystem):  # type: ignore[misc]
         return {"name": path, "size": found.size, "type": "file", "mtime": found.mtime}
 
     def modified(self, path: str) -> Any:
-        """When a file was written."""
+        """Return when a file was written."""
         return self.info(path)["mtime"]
 
     def _open(self, path: str, mode: str = "rb", *_: Any, **__: Any) -> Any:

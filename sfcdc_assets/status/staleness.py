@@ -38,15 +38,15 @@ class WarehouseStale(SfcdcError):
 
 
 def read_at_ms(warehouse: Warehouse, channel: str, table: LandedTable | None) -> int | None:
-    """When a reading of the channel was last answered, or landed something (epoch ms, UTC; a minute ago at most while
-    it is read); None for never. `table`: in which it lands, None where there is none yet."""
+    """Return when a reading of the channel was last answered, or landed something (epoch ms, UTC; a minute ago at most
+    while it is read); None for never. `table`: in which it lands, None where there is none yet."""
     landed = table.stored_checkpoint(channel).landed_at if table is not None else None
     return max(filter(None, (last_read_ms(warehouse, channel), landed)), default=None)
 
 
 def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms: int) -> Iterator[str]:
-    """What was not read, or waits to be applied, for longer than so many seconds, each with since when. An entity that
-    was never copied is not among them: `sfcdc status` and the run that copies say how far that is."""
+    """Yield what was not read, or waits to be applied, for longer than so many seconds, each with since when. An entity
+    that was never copied is not among them: `sfcdc status` and the run that copies say how far that is."""
     raw = Table.open(warehouse, RAW_EVENTS_NAME)
     events = RawEvents(raw, warehouse) if raw is not None else None
     for channel in settings.channels:

@@ -47,7 +47,7 @@ LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 
 
 def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
-    """How far the channels and tables are.
+    """Return how far the channels and tables are.
 
     Makes no API calls and creates no table. A damaged table is named in `damaged`, with what mends it, and does not
     keep the others from being reported. What it costs follows the number of tables and of their files, not that of
@@ -108,7 +108,7 @@ def _looks(
     privacy: Privacy,
     schemas: Schemas | None,
 ) -> dict[str, EntityLook]:
-    """A look at each entity, some at a time. Raises what a look raises."""
+    """Return a look at each entity, some at a time. Raises what a look raises."""
     of_events = damage_of_events(warehouse, names)
 
     def compounds_of(entity: str) -> Compounds:
@@ -128,7 +128,7 @@ def _waiting(warehouse: Warehouse, entities: Sequence[EntityStatus]) -> Mapping[
 
 
 def _unless_damaged(damaged: list[TableDamaged], look: Callable[[], Found]) -> Found | None:
-    """What a look at tables finds; None where one is damaged, which is noted."""
+    """Return what a look at tables finds; None where one is damaged, which is noted."""
     try:
         return look()
     except TableDamaged as damage:
@@ -142,7 +142,7 @@ def _quarantined(warehouse: Warehouse) -> int:
 
 
 def _privacy(privacy: Privacy, schemas: Schemas | None, looks: Mapping[str, EntityLook]) -> PrivacyStatus:
-    """What the settings hide of each entity, what its tables still have, and the rules that name no column."""
+    """Return what the settings hide of each entity, what its tables still have, and the rules that name no column."""
     seen = [entity for entity in looks if schemas is not None and schemas.of_entity(entity)]
     known = {entity: private_columns(schemas, entity, privacy) for entity in seen if schemas is not None}
     return PrivacyStatus(
@@ -214,7 +214,8 @@ def _lost_checkpoint(loss: KnownLoss) -> LostCheckpointStatus:
 def _with_filter_and_audit(
     status: EntityStatus, filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
 ) -> EntityStatus:
-    """With the filter of the events that feed the entity, None for none, and when its table was last compared whole."""
+    """Return the status with the filter of the events that feed the entity, None for none, and when its table was last
+    compared whole."""
     audited = audits.get(status.entity)
     return replace(
         status,

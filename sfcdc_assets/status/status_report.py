@@ -141,5 +141,5 @@ class WarehouseStatus:
     """Why no copy of them was begun when that was last looked at; null where copies were begun."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON-able values."""
+        """Return the report as JSON-able values."""
         return asdict(self)

@@ -61,7 +61,7 @@ def open_from(before: StreamCheckpoint, events: Sequence[DeliveredEvent], resume
 def not_landed_yet(
     events: Sequence[DeliveredEvent], before: StreamCheckpoint, durable: StreamCheckpoint
 ) -> Sequence[DeliveredEvent] | None:
-    """Those of `events` that are still to be landed on top of `durable`; None where the order does not tell.
+    """Return those of `events` that are still to be landed on top of `durable`; None where the order does not tell.
 
     `events` were delivered next after `before`; another reader has moved the channel from there to `durable`. It got
     the same stream, so if the last event that it landed is one of these, all before that one are landed too.

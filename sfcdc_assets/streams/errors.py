@@ -22,7 +22,7 @@ class TransportError(SfcdcError):
 
     @classmethod
     def remedy_for(cls, channel: str) -> str:
-        """What to do where the refusal is about a channel: what the nearest class says that says anything."""
+        """Return what to do where the refusal is about a channel: what the nearest class says that says anything."""
         for each in cls.__mro__:
             own = vars(each)
             for prefix, text in own.get("remedies", {}).items():
@@ -53,7 +53,7 @@ class TokenExpired(AuthenticationRefused):
 
     @abstractmethod
     def final(self) -> AuthenticationRefused:
-        """The same refusal, of a token that was new."""
+        """Return the same refusal, of a token that was new."""
 
 
 class ChannelNotFound(TransportError):

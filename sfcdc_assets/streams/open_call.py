@@ -51,7 +51,7 @@ class OpenCall(ABC):
     `take` of the subscription ends, so that a silence which outlasts a patient one is raised as an outage."""
 
     def __init__(self, clock: Clock) -> None:
-        """A subclass makes its call after this, and then has it read with `_begin_to_read`."""
+        """Prepare a call. A subclass makes its call after this, and then has it read with `_begin_to_read`."""
         self.last_sign = clock.monotonic()
         self.responses = 0
         self._clock = clock
@@ -80,7 +80,7 @@ class OpenCall(ABC):
         return SILENCE_SECONDS
 
     def take(self, seconds: float) -> Arrival | None:
-        """The next arrival, or None after `seconds` of silence. Raises the call's error once it is reached."""
+        """Return the next arrival, or None after `seconds` of silence. Raises the call's error once it is reached."""
         with self._changed:
             self._clock.wait_for(self._changed, lambda: bool(self._arrived or self._error), seconds)
             if self._arrived:

@@ -17,9 +17,9 @@ from sfcdc_assets.streams.transport import Transport
 
 
 def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[float], None], channel: str) -> Transport:
-    """A transport for the session's org, with the session's token; whoever makes one closes it. Nothing is connected
-    yet. `sleep` makes the pauses between tries. `channel`: one that it has to be able to read, which decides on the
-    protocol (`Settings.transport_of`)."""
+    """Return a transport for the session's org, with the session's token; whoever makes one closes it. Nothing is
+    connected yet. `sleep` makes the pauses between tries. `channel`: one that it has to be able to read, which decides
+    on the protocol (`Settings.transport_of`)."""
     if settings.transport_of(channel) == CometdTransport.name:
 
         def address() -> str:

@@ -73,14 +73,14 @@ class KeptSubscription(ABC, Generic[AnyCall]):
 
     @abstractmethod
     def _begin(self, start: ReplayStart) -> AnyCall:
-        """A new call from `start` on. Raises `TransportError`."""
+        """Return a new call from `start` on. Raises `TransportError`."""
 
     @abstractmethod
     def _silent(self, seconds: float) -> TransportUnavailable:
-        """The error of a call that has given no sign of life for so long."""
+        """Return the error of a call that has given no sign of life for so long."""
 
     def _give_up(self) -> None:
-        """Called after a call broke, before another is begun."""
+        """Give up a call that broke, before another is begun."""
 
     @abstractmethod
     def top_up(self, *, sparingly: bool = False) -> None:
@@ -92,7 +92,7 @@ class KeptSubscription(ABC, Generic[AnyCall]):
         """See `Subscription.outstanding`."""
 
     def take(self, seconds: float) -> Received | None:
-        """The next response that says something about the stream, or None after `seconds` of silence.
+        """Return the next response that says something about the stream, or None after `seconds` of silence.
 
         Raises `ReplayIdRefused`, `AuthenticationRefused`, `ChannelNotFound`, `ChannelNotPermitted`,
         `DeliveryLimitReached` and other `TransportError`s; and `TransportUnavailable` when the next attempt is further

@@ -60,14 +60,14 @@ class StreamProgress:
         return ResumePoint(self._replay_id, self._known_at_ms, self._open_id, tuple(self._open_marks))
 
     def ends_at(self, point: ResumePoint) -> bool:
-        """Whether nothing was admitted beyond a point, which may take the open group for whole: events that have a
-        replay id each are landed so."""
+        """Return whether nothing was admitted beyond a point, which may take the open group for whole: events that have
+        a replay id each are landed so."""
         latest = self.point
         end = latest.open_id or latest.replay_id
         return point == latest or (point.open_id is None and point.replay_id == end)
 
     def resume(self) -> ReplayStart:
-        """Where to start the next call; events of the open group that come again with it are not admitted."""
+        """Return where to start the next call; events of the open group that come again with it are not admitted."""
         self._mark()
         self._again = Counter(self._open_marks)
         if self._replay_id is not None:
@@ -115,7 +115,7 @@ class StreamProgress:
         return [event for number, event in enumerate(events) if number not in again] if again else events
 
     def nothing_more(self, latest_replay_id: bytes, now_ms: int) -> None:
-        """An empty response: the open group is whole, and the stream can be resumed after the response's id."""
+        """Note an empty response: the open group is whole, and the stream can be resumed after the response's id."""
         self._replay_id = latest_replay_id or self._open_id or self._replay_id or None
         self._known_at_ms = now_ms
         self._open_id = None

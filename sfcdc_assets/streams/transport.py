@@ -43,7 +43,7 @@ class Subscription(Protocol):
         """Where to resume after all that was taken."""
 
     def take(self, seconds: float) -> Received | None:
-        """The next response, or None after `seconds` of silence. Raises `TransportError`."""
+        """Return the next response, or None after `seconds` of silence. Raises `TransportError`."""
 
     def top_up(self, *, sparingly: bool = False) -> None:
         """Ask for more events, where the protocol wants to be asked; `sparingly`: only when few are left to come."""
@@ -86,16 +86,17 @@ class Transport(Protocol):
         """The protocol's, as a checkpoint keeps it: replay ids of one protocol mean nothing to another."""
 
     def subscribe(self, channel: str, begun: ReplayStart, resume: ResumePoint) -> Subscription:
-        """A subscription that goes on at `resume`; `begun` is where the stream was begun when nothing was known."""
+        """Return a subscription that goes on at `resume`; `begun` is where the stream was begun when nothing was
+        known."""
 
     def schema(self, schema_id: str) -> str:
-        """The text of a schema that an event names. Raises `SchemaNotFound` and other `TransportError`s."""
+        """Return the text of a schema that an event names. Raises `SchemaNotFound` and other `TransportError`s."""
 
     def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
-        """The texts of many, several asked for at a time; those that cannot be had now are left out."""
+        """Return the texts of many, several asked for at a time; those that cannot be had now are left out."""
 
     def newest_schema_id(self, entity: str) -> str:
-        """The id of the schema that the entity's next change event will have. Raises `TransportError`."""
+        """Return the id of the schema that the entity's next change event will have. Raises `TransportError`."""
 
     def check_channel(self, channel: str, seconds: float) -> None:
         """Ask once, within so many seconds, whether the channel may be subscribed to: no event is delivered for it.

@@ -41,7 +41,7 @@ class Outline:
     closed: bool
 
     def text(self, ends: Sequence[bytes]) -> bytes:
-        """The text with these ends in the open places."""
+        """Return the text with these ends in the open places."""
         parts = [self.pieces[0]]
         for end, piece in zip(ends, self.pieces[1:], strict=True):
             parts += (end, piece)

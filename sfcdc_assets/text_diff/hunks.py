@@ -120,7 +120,7 @@ class _BodyReader:
             self.index += 1
 
     def _next_line(self) -> BodyLine | None:
-        """The next line of the body; None for the remark that the line before it has no end."""
+        """Return the next line of the body; None for the remark that the line before it has no end."""
         if self.index >= len(self._diff):
             return self._trimmed_context()
         text, shown_end = self._diff.content(self.index), self._diff.end(self.index)

@@ -12,7 +12,7 @@ _Rule = Callable[[OpenEnd, bytes | None], bytes | None]  # open end, choice for 
 
 
 def likely_ends(outline: Outline) -> Ends:
-    """The first guess: the end of the line replaced, else of the line before, else of the line after, else the
+    """Return the first guess: the end of the line replaced, else of the line before, else of the line after, else the
     value's most frequent one; the last line has an end if the base's has."""
     return _chosen(outline, _likely, outline.closed)
 
@@ -40,7 +40,7 @@ def whole_guesses(outline: Outline) -> Iterator[Ends]:
 
 
 def end_choices(outline: Outline) -> list[Ends]:
-    """For each open place every end it can have, the first guess first."""
+    """Return for each open place every end it can have, the first guess first."""
     frequent = outline.base.ends_by_frequency
     likely = likely_ends(outline)
     shared: dict[bytes, Ends] = {}
@@ -51,7 +51,7 @@ def end_choices(outline: Outline) -> list[Ends]:
 
 
 def in_one_style(text: bytes, breaks: LineBreaks) -> Iterator[bytes]:
-    """The text with every line end made CRLF, then LF, then CR: what a browser or a script does on the way in.
+    """Yield the text with every line end made CRLF, then LF, then CR: what a browser or a script does on the way in.
 
     A diff that compares lines without their ends does not show it. None if it changes nothing.
     """

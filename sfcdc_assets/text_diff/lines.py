@@ -28,8 +28,8 @@ class LineBreaks(Enum):
         self.ends = ends
 
     def pattern_of(self, text: bytes) -> re.Pattern[bytes]:
-        """What finds the same line ends in this text as `pattern`: for a text that has one kind of them, as most have,
-        in a third of the time."""
+        """Return what finds the same line ends in this text as `pattern`: for a text that has one kind of them, as most
+        have, in a third of the time."""
         if CR not in text:
             return _LF_ALONE
         if self is not LineBreaks.LF_ONLY and text.count(CRLF) == text.count(CR) == text.count(LF):
@@ -38,7 +38,7 @@ class LineBreaks(Enum):
 
     @classmethod
     def possible(cls, *texts: bytes) -> list[LineBreaks]:
-        """The readings that differ for these texts, most likely first."""
+        """Return the readings that differ for these texts, most likely first."""
         readings = [cls.UNIVERSAL]
         if any(re.search(rb"\r(?!\n)", text) for text in texts):
             readings.append(cls.WITHOUT_CR)
@@ -66,15 +66,15 @@ class Lines:
         return len(self._stops)
 
     def content(self, index: int) -> bytes:
-        """The line without its end."""
+        """Return the line without its end."""
         return self.text[self._starts[index] : self._stops[index]]
 
     def end(self, index: int) -> bytes:
-        """The line's own end; empty for the last line."""
+        """Return the line's own end; empty for the last line."""
         return self.text[self._stops[index] : self._starts[index + 1]]
 
     def run(self, first: int, stop: int) -> memoryview:
-        """The lines `first` to `stop` (excluded) as they stand, ends included, not copied."""
+        """Return the lines `first` to `stop` (excluded) as they stand, ends included, not copied."""
         return self._view[self._starts[first] : self._starts[stop]]
 
     @property

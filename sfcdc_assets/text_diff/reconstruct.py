@@ -14,7 +14,8 @@ from sfcdc_assets.text_diff.search import Budget, LineEndSearch
 
 
 def placements(hunks: tuple[Hunk, ...]) -> list[tuple[int, ...]]:
-    """For each reading, the index (from 0) of the base line before which each hunk starts; equal readings once."""
+    """Return for each reading the index (from 0) of the base line before which each hunk starts; equal readings
+    once."""
     readings = (_by_new_lines(hunks), _as_java_diff_utils(hunks), _as_posix(hunks))
     return list(dict.fromkeys(readings))
 
@@ -48,7 +49,7 @@ _BLANKS = bytes(range(0x21))  # what Salesforce (Java's String.trim) takes off b
 
 
 def reconstruct_text(base: str, diff: str) -> str:
-    """The new value of a large text field, proven by the SHA-256 in the diff.
+    """Return the new value of a large text field, proven by the SHA-256 in the diff.
 
     `base` is the last value known before the event, `diff` the unified diff the event carries
     (docs/salesforce-streams.md, "Large-text diffs"). Raises TextDiffError if the diff is not one, does not fit the
@@ -73,7 +74,7 @@ def _utf8(text: str, what: str) -> bytes:
 
 
 def _outlines(base: bytes, diff: bytes) -> tuple[str, list[Outline]]:
-    """The claimed hash and every way to lay the diff on the base, most likely first; at least one."""
+    """Return the claimed hash and every way to lay the diff on the base, most likely first; at least one."""
     outlines: list[Outline] = []
     refusal: TextDiffError | None = None
     sha256 = ""
@@ -147,7 +148,8 @@ def _search_open_ends(outlines: list[Outline], sha256: bytes, budget: Budget) ->
 
 
 def _search_every_end(outlines: list[Outline], sha256: bytes, budget: Budget) -> bytes | None:
-    """An unchanged line whose end differs is as unlikely as two open ends that differ."""
+    """Search where any line's end may differ. An unchanged line whose end differs is as unlikely as two open ends that
+    differ."""
     searches = [LineEndSearch.over_every_end(outline, sha256) for outline in outlines]
     deepest = max(search.open_places + 2 * search.kept_places for search in searches)
     for unlikely in range(2, min(deepest, _DEEPEST_DIFFERENCE) + 1):

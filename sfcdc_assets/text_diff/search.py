@@ -56,13 +56,13 @@ class LineEndSearch:
 
     @classmethod
     def over_open_ends(cls, outline: Outline, sha256: bytes) -> LineEndSearch:
-        """Searches the line ends that the diff leaves open."""
+        """Search the line ends that the diff leaves open."""
         choices = end_choices(outline)
         return cls(list(outline.pieces), choices, [False] * len(choices), sha256)
 
     @classmethod
     def over_every_end(cls, outline: Outline, sha256: bytes) -> LineEndSearch:
-        """Searches those of unchanged lines too."""
+        """Search those of unchanged lines too."""
         frequent = outline.base.ends_by_frequency
         pieces: list[bytes] = []
         choices: list[Ends] = []
@@ -88,7 +88,7 @@ class LineEndSearch:
         return len(self._kept)
 
     def with_differing(self, open_places: int, kept_places: int, budget: Budget) -> bytes | None:
-        """The text with the hash, if one with exactly so many places different from the first guess has it."""
+        """Return the text with the hash, if one with exactly so many places different from the first guess has it."""
         if open_places + kept_places == 0:
             return None
         ends = self._search(0, 0, hashlib.sha256(), open_places, kept_places, budget)
@@ -100,7 +100,8 @@ class LineEndSearch:
     def _search(
         self, start: int, done: int, before: hashlib._Hash, open_left: int, kept_left: int, budget: Budget
     ) -> list[tuple[int, bytes]] | None:
-        """The differing places from `start` on. `before` has hashed the text up to `done`; as deep as places differ."""
+        """Return the differing places from `start` on. `before` has hashed the text up to `done`; as deep as places
+        differ."""
         candidates = self._all if open_left and kept_left else self._open if open_left else self._kept
         spare_open = len(self._open) - open_left - bisect_left(self._open, start)
         spare_kept = len(self._kept) - kept_left - bisect_left(self._kept, start)
@@ -124,7 +125,7 @@ class LineEndSearch:
     def _differ(
         self, place: int, before: hashlib._Hash, open_left: int, kept_left: int, budget: Budget
     ) -> list[tuple[int, bytes]] | None:
-        """The place with each other end, and so many places after it different."""
+        """Return the place with each other end, and so many places after it different."""
         following = self._at[place] + len(self._first[place])
         for end in self._choices[place][1:]:
             guess = before.copy()

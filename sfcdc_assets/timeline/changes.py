@@ -108,13 +108,13 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def names_one_record(record_id: str) -> bool:
-    """False for a wildcard such as `001*` and for the empty id of an overflow event: these speak of the whole entity
-    (docs/salesforce-streams.md, "Wildcard ids")."""
+    """Return False for a wildcard such as `001*` and for the empty id of an overflow event: these speak of the whole
+    entity (docs/salesforce-streams.md, "Wildcard ids")."""
     return not record_id.endswith("*") and not _EMPTY_ID.fullmatch(record_id)
 
 
 def _name_one_record(record_ids: pa.Array) -> pa.Array:
-    """The same for many."""
+    """Return of many whether they name one record."""
     whole = pc.or_(pc.ends_with(record_ids, "*"), pc.starts_with(record_ids, _EMPTY_ID_BEGINS))
     if pc.any(whole, min_count=0).as_py():
         return pa.array([names_one_record(record_id) for record_id in record_ids.to_pylist()], pa.bool_())

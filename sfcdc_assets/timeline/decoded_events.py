@@ -89,7 +89,7 @@ class EventReader:
         self._many: dict[_Key, ManyDecoder | None] = {}
 
     def read(self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray, payloads: pa.ChunkedArray) -> pa.Table:
-        """`DECODED`, one row for each of the payloads."""
+        """Return `DECODED`, one row for each of the payloads."""
         if len(payloads) < FEWEST_AT_ONCE:
             return self._one_by_one(schema_ids, positions, payloads)
         parts: list[pa.Table] = []
@@ -120,7 +120,7 @@ class EventReader:
     def _one_by_one(
         self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray, payloads: pa.ChunkedArray
     ) -> pa.Table:
-        """The reference."""
+        """Decode one by one, as the reference does."""
         events = _Events(self._members)
         for schema_id, position, payload in zip(
             schema_ids.to_pylist(), positions.to_pylist(), payloads.to_pylist(), strict=True
@@ -138,7 +138,7 @@ class EventReader:
     def _groups(
         self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray, payloads: pa.ChunkedArray
     ) -> Iterator[tuple[_Key, Rows]]:
-        """The rows with a payload that the same decoder reads, for each decoder."""
+        """Yield the rows with a payload that the same decoder reads, for each decoder."""
         nothing = pa.nulls(len(payloads), pa.binary())
         first = pc.binary_slice(payloads.cast(pa.binary()), 0, 1) if BY_FIRST_BYTE else nothing
         types = np.searchsorted(self._retyped_at, positions.to_numpy(), side="right")
@@ -182,7 +182,7 @@ class _Events:
         self._unproven: list[list[int] | None] = []
 
     def add(self, event: DecodedEvent) -> None:
-        """The next event."""
+        """Add the next event."""
         self._cells.add(event.cells)
         self._enriched.add(event.enriched)
         self._diffs.append(sorted(event.diff_columns))
@@ -191,7 +191,7 @@ class _Events:
         self._unproven.append(sorted(event.unproven) or None)
 
     def add_unreadable(self, error: ChangeEventError) -> None:
-        """The next event, which cannot be read."""
+        """Add the next event, which cannot be read."""
         self._cells.add(())
         self._enriched.add(())
         self._diffs.append([])
@@ -210,18 +210,18 @@ class _Events:
 
 
 def _pays(events: int, columns: int) -> bool:
-    """Whether to read so many events at once."""
+    """Return whether to read so many events at once."""
     return events >= FEWEST_AT_ONCE and events * (FIELDS_OF_A_HEADER + columns) >= FIELDS_AT_ONCE
 
 
 def _codes(column: pa.ChunkedArray | pa.Array) -> tuple[list[Any], Rows]:
-    """The values that occur, and for each row which of them it has."""
+    """Return the values that occur, and for each row which of them it has."""
     encoded = column.dictionary_encode("encode")
     encoded = encoded.unify_dictionaries().combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _pieces(payloads: pa.ChunkedArray, rows: Rows) -> list[Rows]:
-    """The rows, in pieces of about `BYTES_AT_ONCE`."""
+    """Return the rows, in pieces of about `BYTES_AT_ONCE`."""
     sizes = pc.fill_null(pc.binary_length(payloads), 0).to_numpy().astype(np.int64)[rows]
     return np.split(rows, np.flatnonzero(np.diff(np.cumsum(sizes) // BYTES_AT_ONCE)) + 1)

@@ -69,8 +69,8 @@ def doubts_of(contradictions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unread(enriched: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
-    """Those of events that were committed after their row was read, if it was: a read may be ahead of its watermark,
-    and then the row tells more than such an event knew."""
+    """Return those of events that were committed after their row was read, if it was: a read may be ahead of its
+    watermark, and then the row tells more than such an event knew."""
     reads = base.filter(pl.col("_transaction_key").is_null()).select("Id", pl.col("_commit_timestamp").alias("read_to"))
     joined = enriched.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
     return joined.filter(pl.col("read_to").is_null() | (pl.col("commit_timestamp") > pl.col("read_to"))).drop("read_to")
@@ -79,7 +79,7 @@ def _unread(enriched: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
 def _contradicted(
     index: int, column: Column, of_column: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame
 ) -> pl.DataFrame:
-    """The enriched values about one column that nothing explains."""
+    """Return the enriched values about one column that nothing explains."""
     member, dtype = FROM_MEMBER[column.type]
     steps = changes.select("record_id", "position", pl.col(member).cast(dtype).alias("value"))
     start = rows.select(
@@ -106,7 +106,7 @@ def _contradicted(
 
 
 def _cells(changes: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The cells of a list column, one a row, with their change's record, position and time."""
+    """Return the cells of a list column, one a row, with their change's record, position and time."""
     return (
         changes.select("record_id", "position", "commit_timestamp", name)
         .filter(pl.col(name).list.len() > 0)

@@ -26,7 +26,8 @@ class Segments:
         self._start: Places = np.maximum.accumulate(np.where(self.begins, np.arange(self.count), 0))
 
     def last(self, known: Flags) -> Places:
-        """For each row the last one of its segment, up to it, that is known; the segment's first where none is."""
+        """Return for each row the last one of its segment, up to it, that is known; the segment's first where none
+        is."""
         return np.maximum.accumulate(np.where(known | self.begins, np.arange(self.count), 0))
 
     def filled(self, values: pl.Series) -> pl.Series:
@@ -34,7 +35,7 @@ class Segments:
         return values.gather(pl.Series(self.last(values.is_not_null().to_numpy())))
 
     def after_any(self, flags: Flags) -> Flags:
-        """Whether an earlier row of the segment has the flag."""
+        """Return whether an earlier row of the segment has the flag."""
         seen = np.maximum.accumulate(np.where(flags, np.arange(self.count), -1))
         before = np.append([-1], seen[:-1])[: self.count]
         return before >= self._start

@@ -53,7 +53,7 @@ class SilentChange:
 def silently_changed(
     before: pl.DataFrame, changes: pl.DataFrame, after: pl.DataFrame, columns: Sequence[Column]
 ) -> list[SilentChange]:
-    """Records of `POINTED_AT` that changed with the rows, from `before` to `after`.
+    """Return records of `POINTED_AT` that changed with the rows, from `before` to `after`.
 
     `changes`: those that were applied. A new row is compared with its create, which had a contact's own create beside
     it; one without a create was read from the org, and what it pointed at before is not known.
@@ -77,7 +77,7 @@ def silently_changed(
 
 
 def _created(changes: pl.DataFrame, index: int) -> pl.DataFrame:
-    """What each record pointed at by its first create (or undelete) in the batch."""
+    """Return what each record pointed at by its first create (or undelete) in the batch."""
     complete = changes.filter(pl.col("change_type").is_in(SETS_ALL)).sort("position", maintain_order=True)
     cell = pl.col("cells").list.filter(pl.element().struct.field("column") == index).list.first().struct.field("s")
     return complete.unique("record_id", keep="first", maintain_order=True).select(
@@ -86,12 +86,12 @@ def _created(changes: pl.DataFrame, index: int) -> pl.DataFrame:
 
 
 def may_be_merged(entity: str, headers: pl.DataFrame) -> bool:
-    """Whether records of the entity are merged at all, and events (`change_type`) delete some."""
+    """Return whether records of the entity are merged at all, and events (`change_type`) delete some."""
     return entity in MERGEABLE and "DELETE" in headers["change_type"]
 
 
 def possibly_merged(headers: pl.DataFrame) -> list[NewDoubt]:
-    """A doubt about each record that may have been merged into another one of its entity.
+    """Return a doubt about each record that may have been merged into another one of its entity.
 
     `headers`: `position`, `transaction_key`, `change_type`, `record_ids` of events. A transaction that deletes more
     than its updated records can have taken in is none of merges; one that it deletes as well has taken in none. What
@@ -140,8 +140,8 @@ def not_in_step(
 
 
 def known_by_hash(silent: Sequence[SilentChange], record_ids: Sequence[str], key: HashKey | None) -> list[SilentChange]:
-    """The changes with their records' own Ids, where a hash with `key` stands in their place: those of `record_ids`
-    that have it. One that no record has was never copied, and is read whole when it is."""
+    """Return the changes with their records' own Ids, where a hash with `key` stands in their place: those of
+    `record_ids` that have it. One that no record has was never copied, and is read whole when it is."""
     if key is None:
         return list(silent)
     wanted = {each.record_id for each in silent}
@@ -150,8 +150,8 @@ def known_by_hash(silent: Sequence[SilentChange], record_ids: Sequence[str], key
 
 
 def dated(reads: pl.DataFrame, rows: pl.DataFrame, *, in_doubt_too: bool = False) -> pl.DataFrame:
-    """The reads with `dated`, since when their values are valid: `_system_modstamp`, which a silent change leaves as it
-    was; `_read_at` for a record that is gone.
+    """Return the reads with `dated`, since when their values are valid: `_system_modstamp`, which a silent change
+    leaves as it was; `_read_at` for a record that is gone.
 
     A row that nothing held, and that the org has not modified since by its own account, had its values until it was
     read, for all that is known; `_read_at` stands in for the time. `in_doubt_too`: a snapshot answers doubts about the
@@ -178,9 +178,9 @@ def hidden_changes(
     position: int,
     seen_until: datetime | None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Changes (`CHANGES`, of kind `UNKNOWN`, without values) for what the reads may hide, so that nothing counts as
-    certain from there on until the read: those lost after `until`, or after what an earlier read has the row stand at,
-    before the `blocked` ones; and those that come after the watermark `position`, after the blocked ones.
+    """Return changes (`CHANGES`, of kind `UNKNOWN`, without values) for what the reads may hide, so that nothing counts
+    as certain from there on until the read: those lost after `until`, or after what an earlier read has the row stand
+    at, before the `blocked` ones; and those that come after the watermark `position`, after the blocked ones.
 
     `rows`: those of before; `seen_until`: as in `OrgRead`. A change of before that, which the stream should have told
     of, disproves it for its record: nothing is certain after the last change known.
@@ -211,7 +211,7 @@ def hidden_changes(
 
 
 def _differing(reads: pl.DataFrame, rows: pl.DataFrame, ids: pl.Series) -> pl.Series:
-    """Those of the ids of which a read shows another value than their row has."""
+    """Return those of the ids of which a read shows another value than their row has."""
     both = reads.filter(pl.col("Id").is_in(ids.implode())).join(rows, on="Id", suffix=" of the row")
     names = [name for name in reads.columns if name in rows.columns and name != "Id" and name[0] != "_"]
     unread = pl.col("_unread").fill_null(pl.lit([], pl.List(pl.String)))
@@ -220,7 +220,7 @@ def _differing(reads: pl.DataFrame, rows: pl.DataFrame, ids: pl.Series) -> pl.Se
 
 
 def _unknown(found: pl.DataFrame) -> pl.DataFrame:
-    """A change of each `Id`, `at` a position and `since` a time."""
+    """Return a change of each `Id`, `at` a position and `since` a time."""
     made = found.select(
         pl.col("Id").alias("record_id"),
         pl.col("at").cast(pl.Int64).alias("position"),

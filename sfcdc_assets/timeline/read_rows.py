@@ -31,8 +31,8 @@ def read_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, waiting: pl.DataFrame, watermark: int) -> pl.DataFrame:
-    """Reads of what is not there: records that a snapshot with a watermark at `watermark` does not show, not even in
-    the recycle bin.
+    """Return reads of what is not there: records that a snapshot with a watermark at `watermark` does not show, not
+    even in the recycle bin.
 
     These are living rows, rows in doubt, and records with events that waited (`waiting`: their `Id`). A row that stands
     for a later position was created after the watermark.

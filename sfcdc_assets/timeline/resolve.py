@@ -81,7 +81,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
 
 
 def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataFrame:
-    """The changes, the contradicted columns among those whose values they leave `unproven`."""
+    """Return the changes, the contradicted columns among those whose values they leave `unproven`."""
     if contradicted.is_empty():
         return changes
     shown = contradicted.group_by("record_id", "position").agg(pl.col("column").alias("shown"))
@@ -118,7 +118,7 @@ def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
 
 
 def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
-    """Updates of records that neither have a row nor were created earlier in the batch."""
+    """Return updates of records that neither have a row nor were created earlier in the batch."""
     complete = pl.col("change_type").is_in(SETS_ALL)
     born = met.filter(complete).group_by("record_id").agg(pl.col("position").min().alias("born"))
     updates = met.filter((pl.col("change_type") == "UPDATE") & pl.col("row_position").is_null())
@@ -129,8 +129,8 @@ def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
 
 
 def _doubts_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
-    """Changes of records that are deleted, by their row or by an event before: but for an undelete there are none, so
-    the row or what came before is wrong.
+    """Return changes of records that are deleted, by their row or by an event before: but for an undelete there are
+    none, so the row or what came before is wrong.
 
     A read may be ahead of its watermark: what was committed before the row says that it was deleted is no
     contradiction. A record that was just not there any more explains none.
@@ -176,7 +176,7 @@ def _doubts(changes: pl.DataFrame, reason: Doubt, detail: pl.Expr) -> pl.DataFra
 
 
 def _first(doubts: pl.DataFrame) -> pl.DataFrame:
-    """The earliest doubt of each record."""
+    """Return the earliest doubt of each record."""
     if doubts.height < 2:  # a query takes longer than what most batches have of them
         return doubts.select(DOUBTS.names())
     ordered = doubts.select(DOUBTS.names()).sort("position", maintain_order=True)
@@ -184,7 +184,7 @@ def _first(doubts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(met: pl.DataFrame, doubts: pl.DataFrame) -> pl.DataFrame:
-    """The changes before their record's doubt; all of them where there is none."""
+    """Return the changes before their record's doubt; all of them where there is none."""
     if doubts.is_empty():
         return met
     ends = doubts.select("record_id", pl.col("position").alias("end"))

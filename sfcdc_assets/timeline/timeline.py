@@ -112,7 +112,7 @@ class Timeline:
         self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
 
     def block(self, changes: pl.DataFrame) -> None:
-        """Changes that come after a doubt about the whole entity: they wait for a read of their record."""
+        """Block changes that come after a doubt about the whole entity: they wait for a read of their record."""
         stands = self.rows.select(pl.col("Id").alias("record_id"), STANDS_AT.alias("stands_at"))
         later = changes.join(stands, on="record_id", how="left", maintain_order="left").filter(
             pl.col("position") > pl.col("stands_at").fill_null(-1)

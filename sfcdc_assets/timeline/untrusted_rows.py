@@ -32,8 +32,8 @@ class Distrusted:
 
 
 def believed(reads: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows of a snapshot with a watermark at `position` that count, and the doubts (`DOUBTS`) about its other
-    records."""
+    """Return the rows of a snapshot with a watermark at `position` that count, and the doubts (`DOUBTS`) about its
+    other records."""
     marks = reads.filter(pl.col("_unread").list.first() == SAYS_NOTHING).unique("Id", keep="first", maintain_order=True)
     doubts = marks.select(
         pl.col("Id").alias("record_id"),
@@ -68,5 +68,5 @@ class VanishLimits:
     rows: int = 20
 
     def exceeded(self, vanished: float, living: int) -> bool:
-        """Whether so many of the living rows may not vanish by one read."""
+        """Return whether so many of the living rows may not vanish by one read."""
         return vanished > self.rows and vanished * 100 > self.percent * living

@@ -24,7 +24,8 @@ CHAIN = pl.Schema(
 
 
 def value_chain(versions: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
-    """The values of `fields` in each record of `versions` (superseded and current ones), as `CHAIN`, oldest first.
+    """Return the values of `fields` in each record of `versions` (superseded and current ones), as `CHAIN`, oldest
+    first.
 
     A version is a link of a field's chain when it is the record's first, when the value differs from the one before,
     or when the version names the field among those it changed; a delete and an undelete are links of every field.

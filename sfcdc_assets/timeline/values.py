@@ -75,8 +75,8 @@ class Sources:
         )
 
     def untouched(self, columns: Sequence[Column]) -> pl.DataFrame:
-        """Those that no change and no read says anything about, most of a sparse update's: at each step the record's
-        row has their value, and all of them are taken from there at once."""
+        """Return those that no change and no read says anything about, most of a sparse update's: at each step the
+        record's row has their value, and all of them are taken from there at once."""
         names = [
             column.name
             for index, column in enumerate(columns)
@@ -88,7 +88,8 @@ class Sources:
         return self.rows.select(pl.col(name).gather(checkpoints).cast(types[name]) for name in names)
 
     def followed(self, index: int, column: Column) -> pl.Expr:
-        """A column that some step says something about, after each step: the last value that was said up to it."""
+        """Return a column that some step says something about, after each step: the last value that was said up to
+        it."""
         member, dtype = FROM_MEMBER[column.type]
         places, values = self._row_places.copy(), [self.rows.get_column(column.name)]
         said = [(self.carried(column.name), self.reads.get_column(column.name))] if not self.shown.is_empty() else []
@@ -105,7 +106,7 @@ class Sources:
         return pl.lit(whole).gather(pl.lit(pl.Series(np.where(taken < 0, len(whole) - 1, taken)))).alias(column.name)
 
     def carried(self, name: str) -> pl.DataFrame:
-        """Steps of reads that say something about a column."""
+        """Return steps of reads that say something about a column."""
         if name not in self.unread:
             return self.shown
         return self.shown.filter(~pl.col("_unread").list.contains(name).fill_null(False))
@@ -135,7 +136,7 @@ class Sources:
 
 
 def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
-    """The values after each step: those before it but where it tells another.
+    """Return the values after each step: those before it but where it tells another.
 
     Each query of a data frame costs a tenth of a millisecond, however small it is, so all columns share few of them.
     """

@@ -93,7 +93,7 @@ def extend(
 def _parted(
     rows: pl.DataFrame, whole: pl.DataFrame, sources: Sources, columns: Sequence[Column], batch: int
 ) -> Extended:
-    """The last version of each record is its row; the others are written by this batch, whenever they began."""
+    """Return the last version of each record is its row; the others are written by this batch, whenever they began."""
     segments = sources.segments
     versions = whole.filter("is_version")
     is_last = Segments(versions["Id"]).ends

@@ -33,7 +33,8 @@ class BitmapReader:
         self._parts: dict[bytes, tuple[int, ...] | None] = {}
 
     def read(self, source: PayloadBytes, elements: Texts) -> tuple[Places, Places, Places]:
-        """The rows and slots that the elements name, and the rows that have one that is left to the reference."""
+        """Return the rows and slots that the elements name, and the rows that have one that is left to the
+        reference."""
         if not len(elements.rows):
             return (np.empty(0, np.int64),) * 3
         begin = source.words(elements.starts)
@@ -91,7 +92,7 @@ class BitmapReader:
         return np.array(rows, np.int64), np.array(slots, np.int64), np.array(bad, np.int64)
 
     def _named(self, element: bytes) -> tuple[int, ...] | None:
-        """The slots of an element; None where the reference has something to say about it."""
+        """Return the slots of an element; None where the reference has something to say about it."""
         if element not in self._parts:
             if len(self._parts) >= _REMEMBERED:
                 self._parts.clear()

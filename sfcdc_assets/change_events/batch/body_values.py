@@ -158,7 +158,7 @@ class _Walk:
         self._number[which] = number + 1
 
     def _ordered(self) -> BodyValues:
-        """What the rounds found, event by event."""
+        """Return what the rounds found, event by event."""
         found, ok = self._found, self._reading.ok
         row = _joined([each.row for each in found])
         kept = ok[row]

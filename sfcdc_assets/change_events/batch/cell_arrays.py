@@ -36,7 +36,7 @@ class Cells:
     unfit: Flags
 
     def structs(self, slots: Slots) -> pa.StructArray:
-        """As `CELL`."""
+        """Return the cells as an array of `CELL`."""
         columns = pa.array(slots.column[self.slot])
         doubles = pa.array(self.doubles, mask=self.has != _D)
         longs = pa.array(self.longs, mask=self.has != _L)
@@ -94,7 +94,7 @@ class ValueArrays:
         return cells
 
     def _are_long_ids(self, value: Places, place: Places) -> Flags:
-        """Whether these texts are of 18 ASCII characters, as ids are that need no conversion."""
+        """Return whether these texts are of 18 ASCII characters, as ids are that need no conversion."""
         long: Flags = self._values.size[value] == _ID_LENGTH
         if long.any():
             windows = self._source.windows(_ID_LENGTH)[place[long]].view(np.uint8).reshape(-1, _ID_LENGTH)

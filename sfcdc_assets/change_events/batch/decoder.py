@@ -37,7 +37,7 @@ class BatchDecoder:
     """What `EventDecoder` says of each payload, for as many at once as there are."""
 
     def __init__(self, schema_json: str, columns: Sequence[Column]) -> None:
-        """Raises `EventSchemaError` as `EventDecoder` does, and `NotReadInBatches`."""
+        """Compile the schema. Raise `EventSchemaError` as `EventDecoder` does, and `NotReadInBatches`."""
         schema = parse_event_schema(schema_json)
         self._headers = HeaderReader(header_schema(schema))
         self._slots = Slots(schema, columns)
@@ -75,7 +75,7 @@ class BatchDecoder:
         )
 
     def _set(self, reading: Reading, marks: Marks, keys: Places, arrays: ValueArrays) -> tuple[Places, Cells, Places]:
-        """The rows of the cells that events set, these cells, and which of them hold diffs."""
+        """Return the rows of the cells that events set, these cells, and which of them hold diffs."""
         slots = self._slots
         wanted = marks[:, : slots.wanted]
         row, rank = np.divmod(np.flatnonzero(wanted != 0), max(slots.wanted, 1))
@@ -92,7 +92,7 @@ class BatchDecoder:
         return row, cells, np.flatnonzero(diffs)
 
     def _claimed(self, enriches: Flags, marks: Marks, row: Places, slot: Places) -> Places:
-        """The values that events carry beside what they set, in the order of events and columns."""
+        """Return the values that events carry beside what they set, in the order of events and columns."""
         rank = self._slots.rank[slot]
         found = np.flatnonzero(enriches[row] & (rank < self._slots.wanted) & (marks[row, rank] == 0))
         return found[np.lexsort((rank[found], row[found]))]
@@ -107,7 +107,8 @@ def batch_decoder(schema_json: str, columns: Sequence[Column]) -> BatchDecoder |
 
 
 def _texts(reading: Reading, headers: Headers, values: BodyValues) -> pa.StringArray:
-    """The texts of the values. Payloads with a text that is not UTF-8, in the header or in any field, are given up."""
+    """Return the texts of the values. Payloads with a text that is not UTF-8, in the header or in any field, are given
+    up."""
     is_text = values.kind == Kind.STRING
     for _, texts in texts_of(headers, reading.ok):
         reading.checked(texts)
@@ -115,7 +116,7 @@ def _texts(reading: Reading, headers: Headers, values: BodyValues) -> pa.StringA
 
 
 def _places(keys: Places, wanted: Places) -> Places:
-    """Where the wanted ones are among the keys, which are sorted; -1 for those that are not."""
+    """Return where the wanted ones are among the keys, which are sorted; -1 for those that are not."""
     if not len(keys):
         return np.full(len(wanted), -1)
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -124,7 +125,7 @@ def _places(keys: Places, wanted: Places) -> Places:
 
 
 def _lists(rows: Places, items: pa.Array, taken: Flags) -> pa.ListArray:
-    """The items of each row that was taken, as lists."""
+    """Return the items of each row that was taken, as lists."""
     kept = taken[rows]
     if not kept.all():
         items, rows = items.filter(pa.array(kept)), rows[kept]

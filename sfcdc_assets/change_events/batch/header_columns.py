@@ -38,12 +38,13 @@ class HeaderColumns:
     """What `read_header` says of each payload, for as many at once as there are."""
 
     def __init__(self, schema: Mapping[str, Any] | None) -> None:
-        """`schema`: as for `read_header`. Raises `EventSchemaError` and `NotReadInBatches`."""
+        """Take `schema`: as for `read_header`. Raises `EventSchemaError` and `NotReadInBatches`."""
         self._reader = HeaderReader(header_record(schema))
         self._types = pa.array([str(ChangeType.of_symbol(symbol)) for symbol in self._reader.symbols], pa.string())
 
     def read(self, payloads: pa.Array) -> tuple[Flags, pa.Table]:
-        """Which of the payloads were taken, and `HEADER_COLUMNS` of these. The others are left to `read_header`."""
+        """Return which of the payloads were taken, and `HEADER_COLUMNS` of these. The others are left to
+        `read_header`."""
         reading = Reading(PayloadBytes(payloads))
         headers = self._reader.read(reading)
         columns = self._columns(reading, headers)
@@ -81,7 +82,7 @@ def header_columns(schema: Mapping[str, Any] | None) -> HeaderColumns | None:
 
 
 def header_row(header: ChangeEventHeader) -> dict[str, object]:
-    """A header as a row of `HEADER_COLUMNS`."""
+    """Return a header as a row of `HEADER_COLUMNS`."""
     return {
         "entity_name": header.entity_name,
         "record_ids": list(header.record_ids),

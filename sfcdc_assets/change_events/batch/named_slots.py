@@ -67,13 +67,13 @@ class NamedSlots:
 
 
 def is_nulled(marks: Marks) -> Flags:
-    """Whether slots that are marked so are null, whatever the event carries."""
+    """Return whether slots that are marked so are null, whatever the event carries."""
     nulled: Flags = ((marks & WHOLE_NULLED) != 0) | ((marks & (NULLED | WHOLE_SENT)) == NULLED)
     return nulled
 
 
 def is_diff(marks: Marks) -> Flags:
-    """Whether what the event carries for slots that are marked so is a diff."""
+    """Return whether what the event carries for slots that are marked so is a diff."""
     diffs: Flags = (marks & (DIFF | NULLED | WHOLE_NULLED)) == DIFF
     return diffs
 

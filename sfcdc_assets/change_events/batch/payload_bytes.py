@@ -40,17 +40,17 @@ class PayloadBytes:
         self._windows = self.windows(WINDOW)
 
     def windows(self, width: int) -> npt.NDArray[np.void]:
-        """For each place the bytes from there on, as many as `width`; nothing is copied."""
+        """Return for each place the bytes from there on, as many as `width`; nothing is copied."""
         shape = (len(self.data) - width + 1,)
         return np.ndarray(shape, f"V{width}", self.data, strides=(1,))
 
     def words(self, at: Places) -> npt.NDArray[np.uint64]:
-        """The eight bytes from each place on, the first one lowest."""
+        """Return the eight bytes from each place on, the first one lowest."""
         return self._words[at]
 
     def longs(self, at: Places) -> tuple[Places, Places, Flags | None]:
-        """The numbers at these places, how many bytes each takes, and which of them have more bytes than are looked at
-        here (eight); None: none has."""
+        """Return the numbers at these places, how many bytes each takes, and which of them have more bytes than are
+        looked at here (eight); None: none has."""
         coded = self.data[at].astype(np.int64)
         sizes = np.ones(len(at), np.int64)
         too_long: Flags | None = None
@@ -71,7 +71,7 @@ class PayloadBytes:
         return (coded >> 1) ^ -(coded & 1), sizes, too_long
 
     def zeros(self, at: Places) -> Places:
-        """How many bytes from each place on are zero; `WINDOW` stands for as many or more."""
+        """Return how many bytes from each place on are zero; `WINDOW` stands for as many or more."""
         words = self._windows[at].view("<u8").reshape(len(at), WINDOW // 8)
         is_set = words != 0
         first = is_set.argmax(axis=1)

@@ -37,7 +37,7 @@ class Reading:
         self.at[rows] = 0  # the padding
 
     def long(self) -> Places:
-        """The next number of each."""
+        """Return the next number of each."""
         values, sizes, too_long = self.source.longs(self.at)
         self.at += sizes
         if too_long is not None:
@@ -56,7 +56,7 @@ class Reading:
         return starts, sizes
 
     def texts(self) -> Texts:
-        """The next list of texts of each; one that is written in several blocks is given up."""
+        """Return the next list of texts of each; one that is written in several blocks is given up."""
         counts = self.long()
         bad = (counts < 0) | (counts > MOST_TEXTS)
         if bad.any():
@@ -90,7 +90,7 @@ class Reading:
         return Texts(rows[order], starts[order], sizes[order])
 
     def checked(self, texts: Texts) -> pa.StringArray:
-        """The texts; null where one is not UTF-8, and its payload is given up."""
+        """Return the texts; null where one is not UTF-8, and its payload is given up."""
         read = self.source.slices(texts.starts, texts.sizes)
         try:
             return read.cast(pa.string())

@@ -75,7 +75,7 @@ class Slots:
     without one last, and `of_rank` the slot at such a place."""
 
     def __init__(self, schema: Mapping[str, Any], columns: Sequence[Column]) -> None:
-        """Raises `NotReadInBatches`."""
+        """Find the slots of the body. Raise `NotReadInBatches` where it has a shape that batches do not know."""
         self.layout = schema_fields(schema)
         branches = _branches(schema)
         self.fields = len(self.layout) - 1
@@ -108,7 +108,7 @@ class Slots:
         self._want(columns)
 
     def slot(self, position: int, child: int | None) -> int:
-        """That of a field of the schema, or of its child."""
+        """Return the slot of a field of the schema, or of its child."""
         return position - 1 if child is None else int(self.first_child[position - 1]) + child
 
     def _want(self, columns: Sequence[Column]) -> None:
@@ -140,7 +140,7 @@ _Branches = list[Kind]
 
 
 def _branches(schema: Mapping[str, Any]) -> list[tuple[_Branches, list[_Branches]]]:
-    """For each field of the body the kinds of its branches after null, and the same for its parts."""
+    """Return for each field of the body the kinds of its branches after null, and the same for its parts."""
     named = dict(named_types(schema))
     return [_of_field(field, named, nested=True) for field in schema["fields"][1:]]
 

@@ -86,7 +86,7 @@ class DemoOrg:
         return self._answer(int)
 
     def facts(self) -> OrgFacts:
-        """Of an org that makes no round."""
+        """Return the facts of an org that makes no round."""
         self._ask(None)
         return self._answer(OrgFacts)
 
@@ -107,8 +107,8 @@ class DemoOrg:
 
 @contextmanager
 def demo_org(directory: Path, records: int, seed: int, holes: float) -> Iterator[DemoOrg]:
-    """An org with so many records of each object, until the context is left. It ends with this process, however that
-    ends: its connection is closed then. Raises `DemoOrgEnded`, here and with each question."""
+    """Yield an org with so many records of each object, until the context is left. It ends with this process, however
+    that ends: its connection is closed then. Raises `DemoOrgEnded`, here and with each question."""
     spawned = multiprocessing.get_context("spawn")
     ours, theirs = spawned.Pipe()
     process = spawned.Process(target=_serve, args=(theirs, directory, records, seed, holes), daemon=True)
@@ -127,7 +127,7 @@ def _serve(connection: Connection, directory: Path, records: int, seed: int, hol
 
 
 def _answer_all(connection: Connection, directory: Path, records: int, seed: int, holes: float) -> NoReturn:
-    """In the process: fill the org, then a round for each number that comes and the facts for each None."""
+    """Answer in the process: fill the org, then a round for each number that comes and the facts for each None."""
     org = EmulatedOrg(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
     org.populate(records, seed)
     with EmulatorServer(org, directory=directory) as server:
@@ -179,7 +179,7 @@ class _Streams:
             work.update("Opportunity", first, {"Amount": 1})
 
     def send(self, number: int) -> None:
-        """A round's worth of both that a program sends."""
+        """Send a round's worth of both that a program sends."""
         texts = [f"round {number}: announcement {each}" for each in range(OF_A_ROUND)]
         self.pushed.update(texts)
         self._server.cometd.topics.channels.push(self._channel.id, [{"payload": text} for text in texts], ())

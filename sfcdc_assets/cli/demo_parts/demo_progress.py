@@ -25,13 +25,13 @@ class Steps:
         self._task = self._bar.add_task("", total=total)
 
     def begin(self, what: str) -> None:
-        """The next step. `what` is short: it stands beside the bar."""
+        """Begin the next step. `what` is short: it stands beside the bar."""
         self._begun += 1
         self._bar.update(self._task, description=what, completed=self._begun - 1)
         self.tell(f"Step {self._begun} of {self._total}: {what}")
 
     def tell(self, line: str) -> None:
-        """A line of its own, above the bar."""
+        """Print a line of its own, above the bar."""
         self._console.print(line, markup=False, highlight=False)
 
     def org_is_up(self, url: str) -> None:

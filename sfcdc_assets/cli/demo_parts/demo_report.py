@@ -96,8 +96,8 @@ def _metadata_of_runs(instance: dg.DagsterInstance, since: float) -> Iterable[di
 
 
 def compared_streams(warehouse: Warehouse, facts: OrgFacts, channels: OpenChannels) -> Iterator[tuple[str, str, bool]]:
-    """What came of each channel, in words, and whether it is what the org sent. The topic's query is asked first, as
-    the job `check_topics` does: what left its filter, or was there before it, no notification says."""
+    """Yield what came of each channel, in words, and whether it is what the org sent. The topic's query is asked first,
+    as the job `check_topics` does: what left its filter, or was there before it, no notification says."""
     (found,) = compare_topics([folder_of(TOPIC)], check_topic, channels)
     said = (
         f"{_landed(warehouse, TOPIC):,} notifications, {found.in_table:,} records known by them, "
@@ -111,7 +111,7 @@ def compared_streams(warehouse: Warehouse, facts: OrgFacts, channels: OpenChanne
 
 
 def _known(warehouse: Warehouse) -> dict[object, tuple[object, ...]]:
-    """What the topic's table says that its query finds."""
+    """Return what the topic's table says that its query finds."""
     state = PushTopicState.open(warehouse, folder_of(TOPIC))
     rows = state.table.rows(predicate="not _is_deleted and _left_filter_at is null") if state else []
     return {row["Id"]: tuple(row[name] for name in SELECTED) for row in rows}

@@ -110,8 +110,8 @@ def play(server: EmulatorServer, scenario: Scenario, as_json: bool) -> None:
 
 
 def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = False) -> EmulatedOrg:
-    """The org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot be used,
-    OrgInUseError, DatabaseFullError.
+    """Return the org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot
+    be used, OrgInUseError, DatabaseFullError.
 
     `with_stock`: a new org has the objects too that connectors read without being told to, with at most 100 records
     each, and, as in a real org, nobody has chosen them for change data capture.
@@ -160,7 +160,7 @@ class ServedOrg:
 
 @contextlib.contextmanager
 def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[ServedOrg]:
-    """An emulated org that makes transactions by itself."""
+    """Yield an emulated org that makes transactions by itself."""
     org = open_org(directory, seed, records)
     try:
         # Another start's transactions are not those of the first again.

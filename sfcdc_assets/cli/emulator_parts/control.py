@@ -41,7 +41,7 @@ class EmulatorControl:
     """Requests to the control resource of a served org; a context manager. Needs no token, and uses up no allowance."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises NoServedOrgError if the folder has no settings of an org."""
+        """Read the org's settings. Raise NoServedOrgError if the folder has no settings of an org."""
         self._folder = folder
         settings = dotenv_values(folder / "org.env")
         url, authority = settings.get("SFCDC_INSTANCE_URL"), settings.get("SFCDC_CA_FILE")
@@ -61,15 +61,15 @@ class EmulatorControl:
         self._session.close()
 
     def get(self, path: str, **parameters: str | int) -> dict[str, Any]:
-        """Of `/emulator` + path. Raises NoServedOrgError, EmulatorRefusedError."""
+        """GET `/emulator` + path. Raises NoServedOrgError, EmulatorRefusedError."""
         return self._send("GET", path, parameters)
 
     def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The same, with a body."""
+        """POST a body to `/emulator` + path."""
         return self._send("POST", path, {}, body)
 
     def delete(self, path: str) -> dict[str, Any]:
-        """The same."""
+        """DELETE `/emulator` + path."""
         return self._send("DELETE", path, {})
 
     def _send(
@@ -92,11 +92,12 @@ class EmulatorControl:
 
 
 def served_org(context: typer.Context, folder: Path | None) -> EmulatorControl:
-    """That of `--dir`, which may come before or after the subcommand."""
+    """Return the control of the org of `--dir`, which may come before or after the subcommand."""
     above = context.parent.params.get("directory") if context.parent else None
     return EmulatorControl(folder or above or Path(DEFAULT_FOLDER))
 
 
 def printable(value: object) -> str:
-    """A value of a record in one line of a terminal, which it cannot command: control characters are shown as �."""
+    """Return a value of a record in one line of a terminal, which it cannot command: control characters are shown as
+    �."""
     return "".join(each if each.isprintable() else "�" for each in str(value))

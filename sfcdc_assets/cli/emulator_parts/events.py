@@ -54,7 +54,7 @@ def _print(found: Any, as_json: bool) -> None:
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """An event of the feed in a line of a terminal."""
+    """Return an event of the feed in a line of a terminal."""
     payload, moment = event["payload"], event["at"]
     what, ids, values = _shown(event["kind"], payload)
     named = " ".join(ids[:_SHOWN_IDS]) + (f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else "")
@@ -70,7 +70,7 @@ def event_line(event: Mapping[str, Any]) -> str:
 
 
 def _shown(kind: str, payload: Mapping[str, Any]) -> tuple[str, Sequence[str], Mapping[str, Any]]:
-    """What happened, the ids of records it happened to, and the fields that came."""
+    """Return what happened, the ids of records it happened to, and the fields that came."""
     if kind == "PushTopic":
         return payload["event"]["type"], [payload["sobject"]["Id"]], payload["sobject"]
     if kind == "generic":

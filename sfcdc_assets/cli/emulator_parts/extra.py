@@ -31,7 +31,8 @@ class EmulatorNotInstalled(SfcdcError):
 
 
 def require_emulator(wanted: str = "An emulated org") -> None:
-    """Raises `EmulatorNotInstalled`. Comes before any import of the emulator, which imports these packages."""
+    """Raise `EmulatorNotInstalled` where the extra is missing. Comes before any import of the emulator, which imports
+    these packages."""
     missing = [package for module, package in PACKAGES.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise EmulatorNotInstalled(wanted, missing)

@@ -48,7 +48,7 @@ def print_list(described: Mapping[str, Mapping[str, str]], as_json: bool) -> Non
 
 
 def print_step(number: int, step: Mapping[str, Any], as_json: bool) -> None:
-    """A step that has been played, with its events."""
+    """Print a step that has been played, with its events."""
     if as_json:
         typer.echo(json.dumps(step))
         return
@@ -61,6 +61,6 @@ def print_step(number: int, step: Mapping[str, Any], as_json: bool) -> None:
 
 
 def print_received(received: str, as_json: bool) -> None:
-    """What there was to see."""
+    """Print what there was to see."""
     if not as_json:
         typer.echo(f"Received: {received}")

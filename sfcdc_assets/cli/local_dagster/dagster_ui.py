@@ -32,7 +32,7 @@ _QUIET = {
 
 
 def free_port(wanted: int) -> int:
-    """The port, or any free one for 0. Raises `PortInUseError` when nothing can listen on it."""
+    """Return the port, or any free one for 0. Raises `PortInUseError` when nothing can listen on it."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -103,7 +103,7 @@ class DagsterUi:
         return self._process.poll() is None
 
     def answers(self) -> bool:
-        """Whether the UI answers requests. Raises `UnguardedUi` when it also answers those of other sites."""
+        """Return whether the UI answers requests. Raises `UnguardedUi` when it also answers those of other sites."""
         if self._status({}) != HTTPStatus.OK:
             return False
         if self._status({"Host": "another.site.invalid"}) != HTTPStatus.FORBIDDEN:
@@ -122,7 +122,8 @@ class DagsterUi:
             return None
 
     def _anything_left(self) -> bool:
-        """Whether a process of the session's group lives. The first of them is reaped here: a zombie would count."""
+        """Return whether a process of the session's group lives. The first of them is reaped here: a zombie would
+        count."""
         self._process.poll()
         try:
             os.killpg(self._process.pid, 0)

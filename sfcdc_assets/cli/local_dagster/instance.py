@@ -11,9 +11,9 @@ import dagster as dg
 
 @contextmanager
 def dagster_instance() -> Iterator[dg.DagsterInstance]:
-    """The instance of DAGSTER_HOME, so that runs are seen in its UI; without one, an instance for this process. Whether
-    Dagster collects usage statistics is a matter between its own commands and the user: here it neither does, nor
-    explains itself in the middle of a sync."""
+    """Yield the instance of DAGSTER_HOME, so that runs are seen in its UI; without one, an instance for this process.
+    Whether Dagster collects usage statistics is a matter between its own commands and the user: here it neither does,
+    nor explains itself in the middle of a sync."""
     if os.environ.get("DAGSTER_HOME"):
         with dg.DagsterInstance.get() as its_own:
             ref = its_own.get_ref()

@@ -60,7 +60,7 @@ def run_job(
 
 
 def _run_failed(run: ExecuteInProcessResult) -> RunFailed:
-    """What failed: the entities whose own steps did, or else the first step."""
+    """Return what failed: the entities whose own steps did, or else the first step."""
     job, run_id = run.dagster_run.job_name, run.dagster_run.run_id
     failed = [event.step_failure_data for event in run.all_events if event.is_step_failure]
     of_entities = [data.user_failure_data for data in failed if data.user_failure_data is not None]

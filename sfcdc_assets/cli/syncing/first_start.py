@@ -67,5 +67,5 @@ def _cost(settings: Settings, warehouse: Warehouse, org: OrgConnection) -> str:
 
 
 def _is_on_a_terminal() -> bool:
-    """Whether somebody is there to answer."""
+    """Return whether somebody is there to answer."""
     return sys.stdin.isatty() and sys.stderr.isatty()

@@ -69,7 +69,8 @@ class EntityProgress:
         return self.inserted + self.updated + self.deleted
 
     def seconds_left(self, now: float) -> float | None:
-        """Of its snapshot, at the rate of the pages since the first; None while that is not known."""
+        """Return the seconds left of its snapshot, at the rate of the pages since the first; None while that is not
+        known."""
         read, took = self.rows - self.first_rows, now - self.first_page_at
         if self.rows_expected is None or read <= 0 or took <= 0:
             return None
@@ -102,7 +103,7 @@ class SyncProgress:
         return self._monotonic() - self.began
 
     def lines(self) -> list[str]:
-        """For a terminal: all that is known, a line for each entity at work."""
+        """Write the progress for a terminal: all that is known, a line for each entity at work."""
         with self._lock:
             now = self._monotonic()
             shown = sorted(self.entities.values(), key=lambda each: each.state.value)
@@ -114,7 +115,7 @@ class SyncProgress:
             return [self._totals(now), *waiting, *entities, *more]
 
     def line(self) -> str:
-        """For a log: the totals, and the snapshots that are being read."""
+        """Write the progress for a log: the totals, and the snapshots that are being read."""
         with self._lock:
             now = self._monotonic()
             of_entities = self.entities.values()

@@ -51,7 +51,7 @@ class SyncSummary:
         return {"records_changed": self.records_changed, **asdict(self)}
 
     def lines(self) -> Iterator[str]:
-        """For a person."""
+        """Yield the summary for a person."""
         kinds = {"inserted": self.records_inserted, "updated": self.records_updated, "deleted": self.records_deleted}
         changed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
         repeated = self.repeated_deliveries
@@ -70,7 +70,7 @@ class SyncSummary:
 
 
 def summary_of(progress: SyncProgress, warehouse: Warehouse, wanted: Collection[str] = ()) -> SyncSummary:
-    """Of what was observed; suspect records are counted in the ledgers, for some may wait since an earlier sync.
+    """Sum up what was observed; suspect records are counted in the ledgers, for some may wait since an earlier sync.
     `wanted`: of these entities only, if not empty; nobody reads those of others back."""
     entities = progress.entities.values()
     lags = [each.lag_seconds for each in entities if each.lag_seconds is not None]

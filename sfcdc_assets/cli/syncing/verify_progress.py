@@ -37,11 +37,11 @@ class VerifyProgress:
                 self._left, self._now = fact.records, None
 
     def lines(self) -> list[str]:
-        """For a terminal."""
+        """Write the progress for a terminal."""
         return [self.line()]
 
     def line(self) -> str:
-        """For a log."""
+        """Write the progress for a log."""
         with self._lock:
             now = self._monotonic()
             parts = [f"{sum(self._rows.values()):,} records compared, {self._requests:,} API requests"]

@@ -47,8 +47,8 @@ class OneSubscription:
 
 
 def topic_channels(settings: Settings, wanted: Sequence[str]) -> list[str]:
-    """The configured channels of these PushTopics, of all where none is named. Raises `SettingsError` for a name that
-    no channel has."""
+    """Return the configured channels of these PushTopics, of all where none is named. Raises `SettingsError` for a name
+    that no channel has."""
     known = {folder_of(channel): channel for channel in settings.channels if has_state(channel)}
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -60,8 +60,8 @@ def topic_channels(settings: Settings, wanted: Sequence[str]) -> list[str]:
 def compare_topics(
     wanted: Sequence[str], compare: Compares = verify_topic, channels: OpenChannels | None = None
 ) -> list[TopicReport]:
-    """A report for each wanted topic, or for all that are configured. Connects only where there is one. `channels`: the
-    caller's, which stay open."""
+    """Return a report for each wanted topic, or for all that are configured. Connects only where there is one.
+    `channels`: the caller's, which stay open."""
     settings = load_settings()
     chosen = topic_channels(settings, wanted)
     if not chosen:
@@ -79,7 +79,7 @@ def compare_topics(
 
 
 def show_topics(reports: Sequence[TopicReport], most: int) -> None:
-    """A line for each topic, then the first differences."""
+    """Print a line for each topic, then the first differences."""
     console = Screen()
     columns = ("query", "table", "left", "returned", "not known", "changed", "in motion", "requests")
     table = Table("topic", *columns, title="PushTopics", title_justify="left")

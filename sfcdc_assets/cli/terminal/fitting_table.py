@@ -49,7 +49,7 @@ def print_table(title: str | None, columns: Sequence[Column], rows: Sequence[Row
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Row], width: int | None) -> tuple[list[int], list[int]]:
-    """The places of the columns that are shown, and their widths; `width` None: all, and nothing wraps."""
+    """Return the places of the columns that are shown, and their widths; `width` None: all, and nothing wraps."""
     natural = [_widest(_cells(columns, rows, place), str.splitlines) for place in range(len(columns))]
     least = [_least(column, _cells(columns, rows, place)) for place, column in enumerate(columns)]
     shown = list(range(len(columns)))
@@ -81,10 +81,10 @@ def _widest(cells: Sequence[str], parts: Callable[[str], list[str]]) -> int:
 
 
 def _total(widths: Sequence[int]) -> int:
-    """With the borders and the space beside each column."""
+    """Return the total width, with the borders and the space beside each column."""
     return sum(widths) + 3 * len(widths) + 1
 
 
 def _text(cell: str | Text) -> Text:
-    """What comes from tables is not markup."""
+    """Make a text: what comes from tables is not markup."""
     return cell if isinstance(cell, Text) else Text(terminal_text(cell))

@@ -42,15 +42,15 @@ class Interruption:
         self._writer.close()
 
     def wait(self, seconds: float) -> bool:
-        """Whether an interruption came within `seconds`, or had come before."""
+        """Return whether an interruption came within `seconds`, or had come before."""
         if not select.select([self._reader], [], [], seconds)[0]:
             return False
         return any(number in _SIGNALS for number in self._reader.recv(4096))
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """While entered, an interruption ends the work of the main thread with `Interrupted`, once: the clean-up that
-        follows is not disturbed by another one. One that came before ends it at once."""
+        """End the work of the main thread with `Interrupted` while entered, once: the clean-up that follows is not
+        disturbed by another one. One that came before ends it at once."""
         self._is_raised = True
         try:
             if self.wait(0):
@@ -60,7 +60,7 @@ class Interruption:
             self._is_raised = False
 
     def _noted(self, number: int, frame: FrameType | None) -> None:
-        """The signal's number is on the descriptor, which is all that `wait` needs."""
+        """Do nothing: the signal's number is on the descriptor, which is all that `wait` needs."""
         if self._is_raised:
             self._is_raised = False
             raise Interrupted

@@ -19,7 +19,7 @@ from sfcdc_assets.runtime.foreign_text import terminal_text
 
 
 def say(line: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """A line on standard output, or on standard error."""
+    """Print a line on standard output, or on standard error."""
     typer.echo(terminal_text(line), err=err, nl=nl)
 
 

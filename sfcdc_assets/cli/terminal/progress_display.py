@@ -27,10 +27,10 @@ class Progress(Protocol):
     def __call__(self, fact: Fact) -> None: ...
 
     def lines(self) -> list[str]:
-        """For a terminal."""
+        """Write the progress for a terminal."""
 
     def line(self) -> str:
-        """For a log."""
+        """Write the progress for a log."""
 
 
 class ProgressDisplay:
@@ -65,7 +65,7 @@ class ProgressDisplay:
         self._stack.close()
 
     def tell(self, line: str) -> None:
-        """A line of its own, above what is drawn."""
+        """Print a line of its own, above what is drawn."""
         assert self._console is not None
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 

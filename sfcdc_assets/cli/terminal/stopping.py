@@ -40,7 +40,7 @@ _at_work = threading.Event()
 
 
 def stop_on_signals() -> None:
-    """From now on SIGINT and SIGTERM end this process. For the main thread, once, first of all."""
+    """Let SIGINT and SIGTERM end this process from now on. For the main thread, once, first of all."""
     global _stderr  # noqa: PLW0603 - there is one standard error
     _stderr = os.dup(2)
     for number in SIGNALS:
@@ -49,7 +49,7 @@ def stop_on_signals() -> None:
 
 
 def stops_at_once(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorates a command whose work may be long or in the hands of libraries: see the module."""
+    """Decorate a command whose work may be long or in the hands of libraries: see the module."""
 
     @functools.wraps(command)
     def stoppable(*arguments: Any, **options: Any) -> None:
@@ -64,7 +64,7 @@ def stops_at_once(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextlib.contextmanager
 def before_stopping(last_words: Callable[[], None]) -> Iterator[None]:
-    """While entered, a signal has `last_words` done before the process ends, if that takes no longer than
+    """Have `last_words` done before a signal ends the process, while entered, if that takes no longer than
     `LAST_WORDS_SECONDS`."""
     _before.append(last_words)
     try:
@@ -75,8 +75,8 @@ def before_stopping(last_words: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def drawing() -> Iterator[TextIO]:
-    """Standard error, to draw progress on; a descriptor of its own, since Dagster takes descriptor 2 away while a step
-    runs. A signal ends the drawing first, so that it does not draw over the sentence."""
+    """Yield standard error, to draw progress on; a descriptor of its own, since Dagster takes descriptor 2 away while a
+    step runs. A signal ends the drawing first, so that it does not draw over the sentence."""
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, ValueError):  # not a file: a test's

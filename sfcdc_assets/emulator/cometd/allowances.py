@@ -45,7 +45,7 @@ class Allowances:
         }[allowance]
 
     def left(self, allowance: Allowance) -> int:
-        """What of them is left now."""
+        """Return what of them is left now."""
         return self.most(allowance) - self._meters[allowance].in_last_24_hours()
 
     def platform_events_between(self, start: int, end: int) -> int:

@@ -31,7 +31,7 @@ class StreamingTopics:
         self._dice = Random(org.seed)
 
     def source(self, channel: str) -> ChannelSource:
-        """Where a channel's messages come from. Raises BayeuxRefused."""
+        """Return where a channel's messages come from. Raises BayeuxRefused."""
         if channel.startswith(("/data/", "/event/")):
             return self._bus_events(channel)
         name, _, expression = channel.partition("?")

@@ -22,7 +22,7 @@ class CometdTiming:
     interval: float = 0.0
 
     def advice(self) -> dict[str, object]:
-        """As a reply has it: in milliseconds."""
+        """Return the advice as a reply has it: in milliseconds."""
         return {
             "interval": round(self.interval * 1000),
             "multiple-clients": True,
@@ -58,5 +58,5 @@ class ClientSession:
     is_over: bool = False
 
     def is_forgotten(self, now: int, reconnect_seconds: float) -> bool:
-        """Whether the client stayed away for too long."""
+        """Return whether the client stayed away for too long."""
         return not self.is_held and now - self.heard_at > reconnect_seconds * 1000

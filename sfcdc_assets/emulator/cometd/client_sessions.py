@@ -18,7 +18,7 @@ class ClientSessions:
         self._sessions: dict[str, ClientSession] = {}
 
     def all(self) -> list[ClientSession]:
-        """Those that are not forgotten."""
+        """Return those that are not forgotten."""
         now = self._clock()
         with self._lock:
             away = [each for each in self._sessions.values() if each.is_forgotten(now, self._reconnect)]
@@ -28,22 +28,22 @@ class ClientSessions:
             return list(self._sessions.values())
 
     def find(self, client_id: str) -> ClientSession | None:
-        """The client's, if it is not forgotten."""
+        """Return the client's session, if it is not forgotten."""
         return next((each for each in self.all() if each.client_id == client_id), None)
 
     def add(self, session: ClientSession) -> None:
-        """A handshake was made."""
+        """Add the session of a handshake."""
         with self._lock:
             self._sessions[session.client_id] = session
 
     def forget(self, session: ClientSession) -> None:
-        """The client is unknown from now on."""
+        """Forget the client, which is unknown from now on."""
         session.is_over = True
         with self._lock:
             self._sessions.pop(session.client_id, None)
 
     def forget_all(self) -> None:
-        """As a server that is started again does."""
+        """Forget all clients, as a server that is started again does."""
         for session in self.all():
             self.forget(session)
 
@@ -55,7 +55,7 @@ class ClientSessions:
             return session.connects
 
     def end_connect(self, session: ClientSession, number: int) -> None:
-        """It is being answered: the client has its time to connect again from now on."""
+        """End a connect that is being answered: the client has its time to connect again from now on."""
         with self._lock:
             session.heard_at = self._clock()
             session.is_held = session.is_held and session.connects != number

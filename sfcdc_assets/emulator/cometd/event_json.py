@@ -32,7 +32,7 @@ class EventInJson(Protocol):
     """Writes the events of one schema."""
 
     def payload(self, avro: bytes) -> dict[str, Any]:
-        """The payload's fields."""
+        """Return the payload's fields."""
 
 
 class PlatformEventInJson:
@@ -43,7 +43,7 @@ class PlatformEventInJson:
         self._types = {field["name"]: _doc_type(field) for field in schema["fields"]}
 
     def payload(self, avro: bytes) -> dict[str, Any]:
-        """The payload's fields."""
+        """Return the payload's fields."""
         body = decoded_payload(self._parsed, avro)
         try:
             if body is not None:
@@ -66,7 +66,7 @@ class ChangeEventInJson:
         self._types = {field["name"]: _doc_type(field) for field in schema["fields"]}
 
     def payload(self, avro: bytes) -> dict[str, Any]:
-        """The payload's fields; those that the event does not carry are not in it."""
+        """Return the payload's fields; those that the event does not carry are not in it."""
         try:
             body: Any = fastavro.schemaless_reader(io.BytesIO(avro), self._parsed)
             return self._whole(body)
@@ -105,7 +105,7 @@ class ChangeEventInJson:
         return {**shown, "changedFields": list(changed)}
 
     def _paths(self, bitmap: Sequence[str]) -> list[str]:
-        """The names of what a bitmap names."""
+        """Return the names of what a bitmap names."""
         paths = []
         for element in bitmap:
             parent, _, digits = element.rpartition("-")
@@ -118,14 +118,14 @@ class ChangeEventInJson:
 
 @lru_cache(maxsize=512)
 def writer_of(schema_json: str) -> EventInJson:
-    """The writer of a schema, made once."""
+    """Return the writer of a schema, made once."""
     schema = json.loads(schema_json)
     is_change = schema["fields"][0]["name"] == _HEADER
     return ChangeEventInJson(schema) if is_change else PlatformEventInJson(schema)
 
 
 def message(event: StoredEvent, schema_json: str, channel: str, *, has_uuid: bool, dice: Random) -> dict[str, Any]:
-    """The message that brings an event. The order of a payload's fields is not promised: `dice` shuffles it."""
+    """Return the message that brings an event. The order of a payload's fields is not promised: `dice` shuffles it."""
     payload = list(writer_of(schema_json).payload(event.payload).items())
     dice.shuffle(payload)
     about: dict[str, Any] = {"replayId": event.counter}

@@ -72,7 +72,7 @@ class HeldConnects:
     def _wait(
         self, call: CometdCall, answer: CometdAnswer, session: ClientSession, number: int, until: int
     ) -> tuple[list[dict[str, Any]], bool]:
-        """The events that end a connect, and whether it was held until its time was up."""
+        """Return the events that end a connect, and whether it was held until its time was up."""
 
         def is_over() -> bool:
             return self.is_stopping or session.is_over or call.is_gone.is_set() or session.connects != number
@@ -102,12 +102,12 @@ class HeldConnects:
 
     @staticmethod
     def _note(session: ClientSession, number: int, *, is_at_work: bool) -> None:
-        """Of the session's last connect only: one before it is on its way out."""
+        """Note a connect, of the session's last one only: one before it is on its way out."""
         if session.connects == number:
             session.is_at_work = is_at_work
 
     def has_more(self, session: ClientSession) -> bool:
-        """Whether a connect of the session has something to do now."""
+        """Return whether a connect of the session has something to do now."""
         if session.held_until == _NEVER:
             return False
         return any(
@@ -128,7 +128,8 @@ class HeldConnects:
         return not answer.is_reset and self._faults.take(Fault.COMETD_SILENCE)
 
     def _read(self, session: ClientSession) -> list[dict[str, Any]]:
-        """What the session's channels have, each in its order, those of change events in the order of the bus."""
+        """Return what the session's channels have, each in its order, those of change events in the order of the
+        bus."""
         found: list[tuple[int, dict[str, Any]]] = []
         for channel, subscription in tuple(session.subscriptions.items()):
             left = self._allowances.left(subscription.source.allowance)

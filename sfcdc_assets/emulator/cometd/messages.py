@@ -44,6 +44,6 @@ class CometdAnswer:
 
 
 def reply_to(message: Message, **values: Any) -> dict[str, Any]:
-    """A reply has the message's channel and id."""
+    """Return a reply with the message's channel and id."""
     reply = {"channel": message.get("channel"), "successful": True, **values}
     return reply | {"id": message["id"]} if "id" in message else reply

@@ -20,7 +20,7 @@ class BayeuxRefusal:
     failure_reason: str | None = None
 
     def reply(self) -> dict[str, Any]:
-        """What the reply has beside its channel and id."""
+        """Return what the reply has beside its channel and id."""
         reply: dict[str, Any] = {"error": self.error, "successful": False}
         if self.advice is not None:
             reply["advice"] = dict(self.advice)
@@ -68,32 +68,32 @@ MALFORMED = BayeuxRefusal("400::The message is no Bayeux message")
 
 
 def handshake_denied(reason: BayeuxRefusal) -> BayeuxRefusal:
-    """A handshake is refused with the same words, whatever the reason."""
+    """Refuse a handshake, with the same words whatever the reason."""
     return BayeuxRefusal("403::Handshake denied", NOT_AGAIN, reason.failure_reason or reason.error)
 
 
 def invalid_connection_type(kind: object) -> BayeuxRefusal:
-    """A client that wants web sockets, for one."""
+    """Refuse a client that wants web sockets, for one."""
     return BayeuxRefusal(f"400::Invalid connection type {kind}")
 
 
 def no_such_channel(channel: str) -> BayeuxRefusal:
-    """A channel of the kind that is never made by a subscription."""
+    """Refuse a channel of the kind that is never made by a subscription."""
     return BayeuxRefusal(f"400::The channel you requested to subscribe to doesn't exist {{{channel}}}")
 
 
 def no_such_fields(names: Sequence[str]) -> BayeuxRefusal:
-    """A filter of a subscription compares fields that the topic's query does not select."""
+    """Refuse a filter of a subscription that compares fields that the topic's query does not select."""
     return BayeuxRefusal(f"400::Query fields {', '.join(names)} do not exist on the topic entity")
 
 
 def malformed_filter(rest: str) -> BayeuxRefusal:
-    """A filter of a subscription that is no list of conditions; the vendor's text is not known."""
+    """Refuse a filter of a subscription that is no list of conditions; the vendor's text is not known."""
     return BayeuxRefusal(f"400::The filter of the subscription is malformed at {rest[:40]}")
 
 
 def invalid_replay_id(replay_id: object) -> BayeuxRefusal:
-    """The braces are in the vendor's text."""
+    """Refuse a replay id; the braces are in the vendor's text."""
     return BayeuxRefusal(
         f"400::The replayId {{{replay_id}}} you provided was invalid. Please provide a valid ID, -2 to replay all "
         "events, or -1 to replay only new events."
@@ -101,7 +101,8 @@ def invalid_replay_id(replay_id: object) -> BayeuxRefusal:
 
 
 def no_cookie(client_id: str, name: str) -> BayeuxRefusal:
-    """The session is sticky: without its cookie a request meets another server."""
+    """Refuse a message without the session's cookie. The session is sticky: without its cookie a request meets another
+    server."""
     return BayeuxRefusal(
         f"400::Client {client_id} has established a session, but no {name} cookie present", HANDSHAKE_AT_ONCE
     )

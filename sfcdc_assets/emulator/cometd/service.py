@@ -97,8 +97,8 @@ class CometdService:
         return self._connects.answers_sent
 
     def next_due(self) -> int | None:
-        """When the next connect is answered if nothing else happens (epoch ms by the org's clock); None without one
-        that is held. A time that is past means that something is being done."""
+        """Return when the next connect is answered if nothing else happens (epoch ms by the org's clock); None without
+        one that is held. A time that is past means that something is being done."""
         with self.bus.changed:
             due = [
                 0
@@ -224,7 +224,7 @@ class CometdService:
         return reply_to(message, clientId=session.client_id, subscription=channel)
 
     def _start(self, session: ClientSession, source: ChannelSource, channel: str, message: Message) -> int:
-        """The number to read on after. The map of places knows a channel without its filter."""
+        """Return the number to read on after. The map of places knows a channel without its filter."""
         ext = message.get("ext")
         wanted = ext.get("replay") if isinstance(ext, Mapping) and session.replays else None
         places = wanted if isinstance(wanted, Mapping) else {}

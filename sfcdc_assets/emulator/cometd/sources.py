@@ -50,10 +50,10 @@ class ChannelSource(Protocol):
         """Of the newest message of any channel of the kind: a hint when to read."""
 
     def start(self, place: int) -> int:
-        """The number to read on after, for -1, -2 or a replay id. Raises ReplayIdCorruptedError."""
+        """Return the number to read on after, for -1, -2 or a replay id. Raises ReplayIdCorruptedError."""
 
     def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
-        """At most `most` messages for a user, oldest first; `channel` is what its subscription is called."""
+        """Return at most `most` messages for a user, oldest first; `channel` is what its subscription is called."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Notifications:
         return Found(messages, through, [number for number, _ in messages])
 
     def _data(self, each: Notification, user_id: str) -> dict[str, Any] | None:
-        """What the user is sent; None for what is not for this user, or not let through."""
+        """Return what the user is sent; None for what is not for this user, or not let through."""
         event = {**each.body["event"], "replayId": each.replay_id}
         if "payload" in each.body:
             users = each.body["users"]

@@ -27,7 +27,7 @@ class ControlError(SfcdcError):
 
 
 def control_route(path: str, method: str, answer: Answer) -> Route:
-    """Serves `answer` at `PREFIX` + `path`: 200 with its JSON, or 400 with `error`."""
+    """Serve `answer` at `PREFIX` + `path`: 200 with its JSON, or 400 with `error`."""
 
     async def endpoint(request: Request) -> Response:
         body = await request.body()
@@ -37,7 +37,7 @@ def control_route(path: str, method: str, answer: Answer) -> Route:
 
 
 def whole_number(parameters: Parameters, name: str, default: int, *, least: int = 0) -> int:
-    """A parameter that is a whole number. Raises ControlError."""
+    """Return a parameter that is a whole number. Raises ControlError."""
     value = parameters.get(name, default)
     try:
         number = int(value) if not isinstance(value, bool | float) else -1
@@ -49,7 +49,7 @@ def whole_number(parameters: Parameters, name: str, default: int, *, least: int 
 
 
 def truth(parameters: Parameters, name: str, *, default: bool) -> bool:
-    """A parameter that is true or false. Raises ControlError."""
+    """Return a parameter that is true or false. Raises ControlError."""
     value = parameters.get(name, default)
     if isinstance(value, bool):
         return value
@@ -59,7 +59,7 @@ def truth(parameters: Parameters, name: str, *, default: bool) -> bool:
 
 
 def text(parameters: Parameters, name: str) -> str:
-    """A parameter that is a text and must be there. Raises ControlError."""
+    """Return a parameter that is a text and must be there. Raises ControlError."""
     value = parameters.get(name)
     if not isinstance(value, str) or not value:
         raise ControlError(f"{name} must be given, as text")

@@ -108,7 +108,7 @@ def arm_fault(faults: Faults, fault: Fault, parameters: Parameters) -> None:
 
 
 def check_options(fault: Fault | RestFault, given: Collection[str], *others: str) -> None:
-    """Raises ControlError if anything given is neither an option of the fault nor among `others`."""
+    """Raise ControlError if anything given is neither an option of the fault nor among `others`."""
     known = (*others, *(OPTIONS.get(fault, ()) if isinstance(fault, Fault) else REST_OPTIONS[fault]))
     unknown = [str(name) for name in given if name not in known]
     if unknown:
@@ -135,7 +135,7 @@ def _choice(code: str, known: Collection[str]) -> str:
 
 
 def arm_rest_fault(rest_faults: RestFaults, fault: RestFault, parameters: Parameters) -> None:
-    """The same for one of REST. Raises ControlError."""
+    """Arm a fault of REST as one of the streams is. Raises ControlError."""
     rest_faults.arm(
         fault,
         whole_number(parameters, "times", 1, least=1),
@@ -148,6 +148,7 @@ def arm_rest_fault(rest_faults: RestFaults, fault: RestFault, parameters: Parame
 
 
 def fault_of(name: str) -> Fault:
+    """Return the fault of that name. Raises ControlError, which lists the names."""
     try:
         return Fault(name)
     except ValueError:
@@ -155,6 +156,7 @@ def fault_of(name: str) -> Fault:
 
 
 def rest_fault_of(name: str) -> RestFault:
+    """Return the fault of REST of that name. Raises ControlError, which lists the names."""
     try:
         return RestFault(name)
     except ValueError:

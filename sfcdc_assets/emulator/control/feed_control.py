@@ -56,7 +56,7 @@ def feed_routes(running: RunningOrg) -> list[Route]:
 
 
 async def feed_page(running: RunningOrg, parameters: Parameters, default_limit: int = 100) -> FeedPage:
-    """What a request for events asks for. Raises ControlError."""
+    """Return what a request for events asks for. Raises ControlError."""
     limit = min(MOST_EVENTS, whole_number(parameters, "limit", default_limit, least=1))
     seconds = min(MOST_SECONDS, whole_number(parameters, "wait", 0))
     entity = str(parameters.get("entity", ""))
@@ -74,5 +74,5 @@ async def feed_page(running: RunningOrg, parameters: Parameters, default_limit: 
 
 
 def event_json(event: FeedEvent) -> dict[str, Any]:
-    """An event as JSON, its payload under its fields' names."""
+    """Return an event as JSON, its payload under its fields' names."""
     return asdict(event)

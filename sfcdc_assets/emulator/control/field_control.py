@@ -28,7 +28,8 @@ _NOT_OPTIONS = frozenset({"entity", "field", "name", "to", "value", "values", "s
 
 
 def field_routes(org: EmulatedOrg) -> list[Route]:
-    """The options of a field are those of an object file: `type`, `length`, `values` of a picklist are `picklist` here.
+    """Return the routes that change an object's fields. The options of a field are those of an object file: `type`,
+    `length`, `values` of a picklist are `picklist` here.
 
     `POST /emulator/objects {"name", "label", "key_prefix", "fields": [...], "selected": true|false, "records": N}` adds
     an object, with N records that no event tells of.

@@ -15,7 +15,7 @@ _MOST = 2_000
 
 
 def record_routes(org: EmulatedOrg) -> list[Route]:
-    """The truth, page by page, and the actions.
+    """Return the routes to the truth, page by page, and to the actions.
 
     `GET /emulator/records/{entity}?after=Id&limit=N`: records in order of Id, deleted ones too, with all stored and
     computed fields; `next_after` is null on the last page; `purged`, on the first, lists the ids that are gone.

@@ -34,7 +34,7 @@ def scenario_routes(running: RunningOrg) -> list[Route]:
 
 
 def step_json(step: WatchedStep) -> dict[str, Any]:
-    """A step with what it did, as JSON."""
+    """Return a step with what it did, as JSON."""
     return {
         "step": step.played.said,
         "transactions": [_shown(each) for each in step.played.transactions],

@@ -43,12 +43,13 @@ class DefinitionVersions:
                 self.add(definition, BEFORE_ALL)
 
     def at(self, commit_number: int) -> Mapping[str, ObjectDefinition]:
-        """The definitions in force when the transaction of that number was committed; 0: before the first one."""
+        """Return the definitions in force when the transaction of that number was committed; 0: before the first
+        one."""
         place = bisect_left(self._after, commit_number)
         return self._definitions[place - 1] if place else {}
 
     def had_field(self, entity: str, name: str) -> int:
-        """How many versions of the object had a field of that name."""
+        """Return how many versions of the object had a field of that name."""
         return sum(
             name in definitions[entity].fields_by_name for definitions in self._definitions if entity in definitions
         )

@@ -106,7 +106,8 @@ def custom_field_id(object_name: str, field_name: str, generation: int) -> str:
 
 
 def fields_of(object_name: str, name: str, options: Mapping[str, Any], source: Path | str) -> Iterator[FieldDefinition]:
-    """The field of a line, with the components of a compound after it. Raises ObjectDefinitionError naming `source`."""
+    """Yield the field of a line, with the components of a compound after it. Raises ObjectDefinitionError naming
+    `source`."""
     kind = str(options.get("type"))
     if kind not in _TYPES:
         raise ObjectDefinitionError(source, f"field {name}: type {kind!r} is none of {', '.join(_TYPES)}")

@@ -177,16 +177,16 @@ class ObjectDefinition:
         }
 
     def field(self, name: str) -> FieldDefinition | None:
-        """The field of that API name, whatever the case of its letters (as the REST API does); None if there is
+        """Return the field of that API name, whatever the case of its letters (as the REST API does); None if there is
         none."""
         return self.fields_by_name.get(name) or self._fields_by_lower_name.get(name.lower())
 
     def with_fields(self, fields: tuple[FieldDefinition, ...]) -> ObjectDefinition:
-        """The same object with other fields."""
+        """Return the same object with other fields."""
         return replace(self, fields=fields)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able form that `from_json` reads back to an equal definition."""
+        """Return a JSON-able form that `from_json` reads back to an equal definition."""
         return asdict(self)
 
     @cached_property
@@ -196,7 +196,7 @@ class ObjectDefinition:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ObjectDefinition:
-        """The inverse of `to_json`."""
+        """Return the inverse of `to_json`."""
         fields = tuple(_field_from_json(item) for item in document["fields"])
         return cls(**{**document, "fields": fields, "record_types": tuple(document.get("record_types", ()))})
 

@@ -34,14 +34,14 @@ from sfcdc_assets.emulator.errors import ObjectDefinitionError
 
 
 def system_field(name: str, label: str, type_: str, **facts: Any) -> FieldDefinition:
-    """A field that nobody but the org sets, and that always has a value."""
+    """Return a field that nobody but the org sets, and that always has a value."""
     return FieldDefinition(
         name=name, label=label, type=type_, nillable=False, createable=False, updateable=False, **facts
     )
 
 
 def audit_fields() -> tuple[FieldDefinition, ...]:
-    """Those of who and when, in the order of describe."""
+    """Return those of who and when, in the order of describe."""
     by_user: dict[str, Any] = {"length": 18, "reference_to": ("User",)}
     return (
         system_field("CreatedDate", "Created Date", "datetime"),
@@ -61,7 +61,7 @@ _LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader",
 
 @cache
 def built_in_definitions() -> tuple[ObjectDefinition, ...]:
-    """The objects every emulated org has by default."""
+    """Return the objects every emulated org has by default."""
     return load_definitions(BUILT_IN_OBJECTS)
 
 
@@ -98,7 +98,7 @@ def load_definitions(folder: Path) -> tuple[ObjectDefinition, ...]:
 
 
 def yaml_mapping(path: Path) -> dict[str, Any]:
-    """What a file of a definition says. Raises ObjectDefinitionError."""
+    """Return what a file of a definition says. Raises ObjectDefinitionError."""
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
     except (OSError, yaml.YAMLError) as error:
@@ -120,7 +120,7 @@ def load_definition(path: Path) -> ObjectDefinition:
 
 
 def object_definition(document: Mapping[str, Any], source: Path | str) -> ObjectDefinition:
-    """An object definition from the mapping a file holds. Raises ObjectDefinitionError naming `source`."""
+    """Return an object definition from the mapping a file holds. Raises ObjectDefinitionError naming `source`."""
     name = document["name"]
     fields: list[FieldDefinition] = [system_field("Id", "Record ID", "id", length=18)]
     deletable = document.get("deletable", True)

@@ -79,23 +79,23 @@ class PlatformEventDefinition:
         return self.shape.with_fields((record_id, *self.shape.fields))
 
     def with_fields(self, custom_fields: tuple[FieldDefinition, ...]) -> PlatformEventDefinition:
-        """The same event with other fields of its own: its next message has another schema."""
+        """Return the same event with other fields of its own: its next message has another schema."""
         return replace(self, shape=self.shape.with_fields((*_SYSTEM_FIELDS, *custom_fields)))
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-able form that `from_json` reads back to an equal definition."""
+        """Return a JSON-able form that `from_json` reads back to an equal definition."""
         facts = {"is_high_volume": self.is_high_volume, "is_immediate": self.is_immediate}
         return {"shape": self.shape.to_json(), **facts}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> PlatformEventDefinition:
-        """The inverse of `to_json`."""
+        """Return the inverse of `to_json`."""
         return cls(**{**document, "shape": ObjectDefinition.from_json(document["shape"])})
 
 
 @cache
 def built_in_event_definitions() -> tuple[PlatformEventDefinition, ...]:
-    """The events every emulated org has unless told otherwise."""
+    """Return the events every emulated org has unless told otherwise."""
     return load_event_definitions(BUILT_IN_OBJECTS / "events")
 
 

@@ -69,14 +69,14 @@ class PlatformEventDefinitions:
         self.define(definition.with_fields(kept))
 
     def find(self, name: str) -> PlatformEventDefinition | None:
-        """The event a path or a record names, whatever the case of its letters, if the client may see it."""
+        """Return the event a path or a record names, whatever the case of its letters, if the client may see it."""
         for each in self._known.values():
             if each.name.lower() == name.lower() and each.name not in self._org.hidden_objects:
                 return each
         return None
 
     def codec(self, name: str) -> PlatformEventCodec:
-        """The codec of an event's newest schema. Raises KeyError."""
+        """Return the codec of an event's newest schema. Raises KeyError."""
         definition = self._known[name]
         known = self._codecs.get(name)
         if known is None or known.definition is not definition:

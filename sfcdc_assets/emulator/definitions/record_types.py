@@ -18,7 +18,8 @@ _MOST = 100
 
 
 def with_record_types(definition: ObjectDefinition, names: Sequence[str]) -> ObjectDefinition:
-    """The object with further record types; the first ones bring the field, behind the object's first own one."""
+    """Return the object with further record types; the first ones bring the field, behind the object's first own
+    one."""
     fields = definition.fields
     if definition.field(FIELD) is None:
         options = {"type": "reference", "to": "RecordType", "label": "Record Type ID"}
@@ -39,7 +40,7 @@ class RecordType:
 
 
 def record_types(definition: ObjectDefinition, instance: str) -> tuple[RecordType, ...]:
-    """Those of an object, the default first. `instance`: the characters of the org's instance in ids."""
+    """Return those of an object, the default first. `instance`: the characters of the org's instance in ids."""
     if has_person_accounts(definition):
         business = RecordType(BUSINESS_TYPE, definition.name, "Business Account", "Business_Account")
         return business, RecordType(PERSON_TYPE, definition.name, "Person Account", "PersonAccount", is_person=True)

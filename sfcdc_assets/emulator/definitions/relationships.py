@@ -41,7 +41,7 @@ def child_relationships(
 def child_relationship(
     parent: ObjectDefinition, definitions: Mapping[str, ObjectDefinition], name: str
 ) -> ChildRelationship | None:
-    """The relationship of that name, whatever the case of its letters."""
+    """Return the relationship of that name, whatever the case of its letters."""
     for each in child_relationships(parent, definitions):
         if each.name is not None and each.name.lower() == name.lower():
             return each

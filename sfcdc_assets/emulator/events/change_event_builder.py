@@ -61,7 +61,7 @@ class ChangeEventBuilder:
         self._codecs: dict[tuple[str, tuple[str, ...]], tuple[ObjectDefinition, EventCodec]] = {}
 
     def codec(self, entity: str, *more_change_types: str) -> EventCodec:
-        """The codec of an entity's newest schema. Raises KeyError for an entity the org does not have."""
+        """Return the codec of an entity's newest schema. Raises KeyError for an entity the org does not have."""
         definition = self._definitions()[entity]
         known = self._codecs.get((entity, more_change_types))
         if known is None or known[0] is not definition:
@@ -69,7 +69,7 @@ class ChangeEventBuilder:
         return known[1]
 
     def events(self, transaction: Transaction, selected: Collection[str]) -> list[ChangeEvent]:
-        """The events of `transaction` in the order of their sequence numbers, which start at 1.
+        """Return the events of `transaction` in the order of their sequence numbers, which start at 1.
 
         An entity that is not selected uses up its numbers and publishes nothing, so a stream shows holes.
         """

@@ -51,7 +51,7 @@ class EventBus:
     """
 
     def __init__(self, org: EmulatedOrg, *, builder: ChangeEventBuilder | None = None) -> None:
-        """The default builder commits the org's event faults."""
+        """Open the bus of an org. The default builder commits the org's event faults."""
         self._org = org
         self.faults = org.faults
         self._builder = builder or org_events(org, self.faults)
@@ -75,7 +75,8 @@ class EventBus:
             org.subscribe_commits(self._publish)
 
     def _publish(self, transaction: Transaction) -> None:
-        """Called inside the org's lock and database transaction: events and records commit together or not at all.
+        """Publish a transaction's events. Called inside the org's lock and database transaction: events and records
+        commit together or not at all.
 
         A transaction is stored once even if several buses of one org hear of it, as after a server was replaced.
         """
@@ -117,7 +118,7 @@ class EventBus:
         return settings.publishing_lag > 0 or settings.publishing_spread > 0
 
     def _moments(self, events: Sequence[BusEvent]) -> list[int]:
-        """When each event of a transaction is on the bus: none before one that was committed before it."""
+        """Return when each event of a transaction is on the bus: none before one that was committed before it."""
         settings = self._org.settings
         first = self._org.clock() + settings.publishing_lag
         before = self._store.newest_stored_at() if self._hidden else 0
@@ -150,7 +151,7 @@ class EventBus:
     def _with_copies(
         self, events: Sequence[BusEvent], published: Sequence[BusEvent], moments: Sequence[int], now: int
     ) -> list[int]:
-        """Those of the events and of the second copies among them: a copy comes with what is before it."""
+        """Return those of the events and of the second copies among them: a copy comes with what is before it."""
         if not self._lags:
             return [now] * len(published)
         least = max(now, self._store.newest_stored_at()) if self._hidden else now
@@ -204,13 +205,13 @@ class EventBus:
             return self._store.change_events_between(start, end)
 
     def newest_schema_id(self, entity: str) -> str:
-        """The id of the schema in which the next event of an object, or of a platform event, will be. Raises KeyError
-        for one that the org does not have."""
+        """Return the id of the schema in which the next event of an object, or of a platform event, will be. Raises
+        KeyError for one that the org does not have."""
         with self._org.database.transaction():
             return self._keep_schema(entity)
 
     def schema_json(self, schema_id: str) -> str | None:
-        """A schema that is or once was in use, as compact JSON; None if there never was one of that id."""
+        """Return a schema that is or once was in use, as compact JSON; None if there never was one of that id."""
         with self._org.database.transaction():
             found = self._store.schema_json(schema_id)
             if found is None:
@@ -229,11 +230,12 @@ class EventBus:
         return codec.schema_id
 
     def latest_replay_id(self) -> bytes:
-        """The newest id of the bus: ahead of the last event of every topic, since the bus is shared by other orgs."""
+        """Return the newest id of the bus: ahead of the last event of every topic, since the bus is shared by other
+        orgs."""
         return replay_id(self._store.state().counter)
 
     def start(self, preset: int, replay: bytes = b"", retention_ms: int = RETENTION_MS) -> int:
-        """The number to read on after, for a subscription's replay preset (a value of `ReplayPreset`).
+        """Return the number to read on after, for a subscription's replay preset (a value of `ReplayPreset`).
 
         LATEST is the present, EARLIEST the oldest retained event, CUSTOM strictly after `replay`. Raises
         ReplayIdMissingError for CUSTOM without an id, ReplayIdCorruptedError for an id that is not one of this
@@ -256,12 +258,12 @@ class EventBus:
             return self._store.number_at(counter)
 
     def lag(self, entities: Collection[str], after: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
-        """How many events `read` has still to give after a number."""
+        """Return how many events `read` has still to give after a number."""
         with self._org.database.lock:
             return self._store.count_after(entities, after, channels)
 
     def before_newest(self, entities: Collection[str], count: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
-        """The number to read on after for the newest `count` events of `entities`."""
+        """Return the number to read on after for the newest `count` events of `entities`."""
         with self._org.database.lock:
             return self._store.before_newest(entities, count, channels)
 

@@ -63,7 +63,7 @@ class EventDraft:
 
 
 def draft(change: RecordChange, codec: EventCodec) -> EventDraft | None:
-    """The event of one record's change, or None if it touched only fields that events leave out.
+    """Return the event of one record's change, or None if it touched only fields that events leave out.
 
     CREATE and UNDELETE carry every field, DELETE none, UPDATE the changed ones; a changed field that is now null is
     both a changed and a nulled field.
@@ -125,7 +125,8 @@ def _merged(group: list[EventDraft]) -> EventDraft:
 
 
 def _one_name(names: set[str], after: Mapping[str, object], codec: EventCodec) -> set[str]:
-    """A name that may be a person's is there once: as components for a person, as a text otherwise."""
+    """Return the fields without a name that a person's name repeats: as components for a person, as a text
+    otherwise."""
     if not codec.name_parts or not names & {"Name", *codec.name_parts}:
         return names
     return names - {"Name"} if after.get("LastName") is not None else names - codec.name_parts | {"Name"}

@@ -29,7 +29,7 @@ class FeedPlace:
 
     @classmethod
     def parse(cls, text: str) -> FeedPlace:
-        """Of the text, or of a plain number, which is one of the bus. Raises ValueError."""
+        """Parse the text of a place, or a plain number, which is one of the bus. Raises ValueError."""
         bus, _, notifications = text.partition(".")
         if not (bus.isdecimal() and (notifications or "0").isdecimal()):
             raise ValueError(text)
@@ -68,7 +68,7 @@ class EventFeed:
         self._stopped = False
 
     def stop(self) -> None:
-        """Nobody waits any more, until the next start."""
+        """Stop: nobody waits any more, until the next start."""
         self._stopped = True
         self._wake()
 
@@ -77,15 +77,15 @@ class EventFeed:
         return [name for source in self._sources for name in source.names()]
 
     def on_channel(self, *channels: str) -> FeedSource:
-        """What the bus alone has: each event once, or as it is on these custom channels."""
+        """Return what the bus alone has: each event once, or as it is on these custom channels."""
         return BusFeed(self._org, self._bus, channels) if channels else self._sources[0]
 
     def newest(self, most: int, name: str = "") -> FeedPage:
-        """The newest `most` events, of one object, platform event or channel, or of all."""
+        """Return the newest `most` events, of one object, platform event or channel, or of all."""
         return self.after(FeedPlace(), most, name, only_newest=True)
 
     def after(self, place: FeedPlace, most: int, name: str = "", *, only_newest: bool = False) -> FeedPage:
-        """The first `most` events after a place, or with `only_newest` the last, if there are more.
+        """Return the first `most` events after a place, or with `only_newest` the last, if there are more.
 
         Those of both sources are in the order of their times, as far as these tell: a change's is a whole second.
         """
@@ -147,7 +147,7 @@ class EventFeed:
 
 
 def _timed(source: int, events: Sequence[FeedEvent]) -> Iterator[tuple[int, int, int]]:
-    """A time that never goes back, the source's number, and the event's place in it."""
+    """Yield for each event a time that never goes back, the source's number, and the event's place in it."""
     latest = 0
     for place, event in enumerate(events):
         latest = max(latest, event.at)
@@ -155,7 +155,7 @@ def _timed(source: int, events: Sequence[FeedEvent]) -> Iterator[tuple[int, int,
 
 
 def _end(start: int, events: Sequence[FeedEvent], through: int, shown: int) -> int:
-    """How far a source is read when the first `shown` of its events are."""
+    """Return how far a source is read when the first `shown` of its events are."""
     if shown == len(events):
         return through
     return events[shown - 1].number if shown else start

@@ -18,7 +18,7 @@ from sfcdc_assets.emulator.soql.syntax import Comparison, Condition, Name, tests
 
 
 def check_filter(expression: str, definition: ObjectDefinition) -> None:
-    """Raises QueryError for an expression that is no condition over fields of the object."""
+    """Raise QueryError for an expression that is no condition over fields of the object."""
     query = compile_query(_query(expression, definition), {definition.name: definition}, now=0).query
     more = query.order_by or query.limit is not None or query.offset or query.all_rows or query.is_aggregate
     if more or query.where is None or None in _names(query.where):
@@ -26,7 +26,7 @@ def check_filter(expression: str, definition: ObjectDefinition) -> None:
 
 
 def filtered_fields(expression: str, definition: ObjectDefinition) -> tuple[str, ...]:
-    """The fields that the expression names: events carry them even where they did not change."""
+    """Return the fields that the expression names: events carry them even where they did not change."""
     where = parse_query(_query(expression, definition)).where
     names = dict.fromkeys(_names(where)) if where is not None else {}
     fields = (definition.field(name) for name in names if name is not None)
@@ -36,7 +36,7 @@ def filtered_fields(expression: str, definition: ObjectDefinition) -> tuple[str,
 def matches(
     expression: str, definition: ObjectDefinition, record: Mapping[str, object], database: Database, now: int = 0
 ) -> bool:
-    """Whether a record with these values is in the filter; `now` (epoch ms) is what date literals count from."""
+    """Return whether a record with these values is in the filter; `now` (epoch ms) is what date literals count from."""
     compiled = compile_query(_query(expression, definition), {definition.name: definition}, now=now)
     names = dict.fromkeys(("Id", *filtered_fields(expression, definition)))
     values = [record.get(name) for name in names]
@@ -54,6 +54,6 @@ def _query(expression: str, definition: ObjectDefinition) -> str:
 
 
 def _names(condition: Condition) -> Iterator[str | None]:
-    """The fields of a condition; None for what is more than a field."""
+    """Yield the fields of a condition; None for what is more than a field."""
     for test in tests_in(condition):
         yield test.field.text if isinstance(test, Comparison) and isinstance(test.field, Name) else None

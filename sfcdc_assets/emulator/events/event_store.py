@@ -84,7 +84,7 @@ class EventStore:
         )
 
     def state(self) -> BusState:
-        """Where the bus stands in the database, an open transaction of this thread included."""
+        """Return where the bus stands in the database, an open transaction of this thread included."""
         version = self._database.version
         if version is not None and self._known is not None and self._known[0] == version:
             return self._known[1]
@@ -140,7 +140,7 @@ class EventStore:
         return stored, number
 
     def _next(self, counter: int, left: Sequence[tuple[int, int]]) -> int:
-        """The next counter, none of those that were `left` when the org was moved."""
+        """Return the next counter, none of those that were `left` when the org was moved."""
         counter = next_counter(self._seed, counter)
         within = [highest for lowest, highest in left if lowest <= counter <= highest]
         return self._next(max(within), left) if within else counter
@@ -149,7 +149,8 @@ class EventStore:
         return [(lowest, highest) for lowest, highest in self._database.rows("SELECT lowest, highest FROM _bus_left")]
 
     def is_known(self, counter: int) -> bool:
-        """Whether a replay counter can be resumed after: nothing was purged since, and it is of this life of the org.
+        """Return whether a replay counter can be resumed after: nothing was purged since, and it is of this life of the
+        org.
 
         Retention is the caller's to judge.
         """
@@ -175,37 +176,38 @@ class EventStore:
         return list(map(StoredEvent._make, rows))
 
     def newest_stored_at(self) -> int:
-        """The time (epoch ms) of the last event, which may be still to come; 0 without any."""
+        """Return the time (epoch ms) of the last event, which may be still to come; 0 without any."""
         row = self._database.row("SELECT stored_at FROM _bus_event ORDER BY number DESC LIMIT 1")
         return 0 if row is None else int(row[0])
 
     def first_after(self, moment: int) -> tuple[int, int] | None:
-        """Number and counter of the first event that is on the bus only after a moment (epoch ms); None if there is
-        none."""
+        """Return the number and counter of the first event that is on the bus only after a moment (epoch ms); None if
+        there is none."""
         row = self._database.row(
             "SELECT number, counter FROM _bus_event WHERE stored_at > ? ORDER BY number LIMIT 1", (moment,)
         )
         return None if row is None else (row[0], row[1])
 
     def after_moment(self, moment: int) -> list[tuple[int, int]]:
-        """The times (epoch ms) after a moment from which events are on the bus, each with the number of its first."""
+        """Return the times (epoch ms) after a moment from which events are on the bus, each with the number of its
+        first."""
         sql = "SELECT MIN(number), stored_at FROM _bus_event WHERE stored_at > ? GROUP BY stored_at ORDER BY 1"
         return [(number, at) for number, at in self._database.rows(sql, (moment,))]
 
     def count_after(self, entities: Collection[str], after: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
-        """How many events `events` would give without a limit."""
+        """Return how many events `events` would give without a limit."""
         sql = f"SELECT COUNT(*) FROM _bus_event WHERE number > ? AND {_among(entities, channels)}"
         row = self._database.row(sql, (after, *sorted(entities), *channels))
         return int(row[0]) if row else 0
 
     def before_newest(self, entities: Collection[str], count: int, channels: Collection[str] = (EVERYWHERE,)) -> int:
-        """The number after which only the newest `count` events of `entities` come; 0 if there are no more."""
+        """Return the number after which only the newest `count` events of `entities` come; 0 if there are no more."""
         sql = f"SELECT number FROM _bus_event WHERE {_among(entities, channels)} ORDER BY number DESC LIMIT 1 OFFSET ?"
         row = self._database.row(sql, (*sorted(entities), *channels, count))
         return int(row[0]) if row else 0
 
     def number_at(self, counter: int) -> int:
-        """Number of the newest stored event whose counter is at most `counter`; 0 if there is none."""
+        """Return the number of the newest stored event whose counter is at most `counter`; 0 if there is none."""
         row = self._database.row(
             "SELECT number FROM _bus_event WHERE counter <= ? ORDER BY counter DESC, number DESC LIMIT 1",
             (counter,),
@@ -213,7 +215,8 @@ class EventStore:
         return 0 if row is None else row[0]
 
     def newest_before(self, moment: int) -> tuple[int, int]:
-        """Number and counter of the newest event stored before `moment` (epoch ms); zeros if there is none."""
+        """Return the number and counter of the newest event stored before `moment` (epoch ms); zeros if there is
+        none."""
         row = self._database.row(
             "SELECT number, counter FROM _bus_event WHERE stored_at < ? ORDER BY stored_at DESC, number DESC LIMIT 1",
             (moment,),
@@ -234,7 +237,8 @@ class EventStore:
         self._database.execute("UPDATE _bus_state SET lost_through = ?, counter = ?", (counter, following))
 
     def move(self) -> None:
-        """As when the org moves to another instance: no event is left and replay ids begin again, lower than before."""
+        """Move the bus as when the org moves to another instance: no event is left and replay ids begin again, lower
+        than before."""
         self.purge_all()
         row = self._database.row("SELECT MIN(lowest) FROM _bus_left")
         began = first_counter(self._seed) if row is None or row[0] is None else row[0] // 2
@@ -257,7 +261,7 @@ class EventStore:
             self._database.execute("INSERT INTO _bus_schema VALUES (?, ?)", (schema_id, schema_json))
 
     def schema_json(self, schema_id: str) -> str | None:
-        """A remembered schema, or None."""
+        """Return a remembered schema, or None."""
         row = self._database.row("SELECT schema_json FROM _bus_schema WHERE schema_id = ?", (schema_id,))
         return None if row is None else row[0]
 
@@ -267,6 +271,6 @@ class EventStore:
 
 
 def _among(entities: Collection[str], channels: Collection[str]) -> str:
-    """A condition whose parameters are the entities, sorted, and the channels. Their indexes would have SQLite sort, or
-    read all that is stored, so it goes by number."""
+    """Return a condition whose parameters are the entities, sorted, and the channels. Their indexes would have SQLite
+    sort, or read all that is stored, so it goes by number."""
     return f"+entity IN ({','.join('?' * len(entities))}) AND +channel IN ({','.join('?' * len(channels))})"

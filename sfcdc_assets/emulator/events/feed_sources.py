@@ -82,7 +82,7 @@ class FeedEvent:
         return tuple(self.header.get("recordIds", ()))
 
     def names(self, record_id: str) -> bool:
-        """Whether the event is about a record."""
+        """Return whether the event is about a record."""
         return any(each == record_id or (each[3:] == "*" and each[:3] == record_id[:3]) for each in self.record_ids)
 
 
@@ -93,13 +93,13 @@ class FeedSource(Protocol):
         """Every entity that may have events."""
 
     def after(self, number: int, most: int, name: str) -> tuple[Sequence[FeedEvent], int]:
-        """The first `most` after a number, oldest first, and the number to read on after."""
+        """Return the first `most` after a number, oldest first, and the number to read on after."""
 
     def before_newest(self, most: int, name: str) -> int:
-        """The number after which only the newest `most` come."""
+        """Return the number after which only the newest `most` come."""
 
     def count_after(self, number: int, name: str) -> int:
-        """How many come after a number."""
+        """Return how many come after a number."""
 
 
 class BusFeed:

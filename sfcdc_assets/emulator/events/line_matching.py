@@ -28,7 +28,7 @@ class _Allowance:
 
 
 def replacements(old: Sequence[str], new: Sequence[str]) -> list[Replacement]:
-    """The differences of two lists of lines, in order, none touching the next.
+    """Return the differences of two lists of lines, in order, none touching the next.
 
     Right always, minimal mostly: stretches of many repeated lines beyond reason are replaced whole.
     """
@@ -51,7 +51,7 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Replacement
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """The longest rising run of lines unique in both texts (patience matching)."""
+    """Return the longest rising run of lines unique in both texts (patience matching)."""
     once_old, once_new = Counter(old), Counter(new)
     place_in_new = {line: index for index, line in enumerate(new) if once_new[line] == 1}
     pairs = [
@@ -113,7 +113,7 @@ def _shortest_edits(
 
 
 def _step(furthest: array[int], k: int, edits: int, middle: int) -> tuple[int, int]:
-    """Where the edit that leads to diagonal k ends, and the diagonal it comes from."""
+    """Return where the edit that leads to diagonal k ends, and the diagonal it comes from."""
     if edits == 0:
         return 0, 0
     if k == -edits or (k != edits and furthest[middle + k - 1] < furthest[middle + k + 1]):

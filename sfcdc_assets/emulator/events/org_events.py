@@ -17,10 +17,11 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 
 def org_events(org: EmulatedOrg, faults: Faults) -> ChangeEventBuilder:
-    """Builds the events of `org`, with the holes that are armed in `faults`."""
+    """Build the events of `org`, with the holes that are armed in `faults`."""
 
     def is_exposed(each: EventDraft) -> bool:
-        """Only changes that raise events use faults up; a wildcard stands for an object and is no record's change."""
+        """Return whether a change raises events, as only those use faults up; a wildcard stands for an object and is no
+        record's change."""
         return each.entity in org.channels.published_entities and not each.record_ids[0].endswith("*")
 
     builder = ChangeEventBuilder(lambda: org.definitions, max_event_bytes=lambda: org.settings.max_event_bytes)

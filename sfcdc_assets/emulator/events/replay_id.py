@@ -12,24 +12,25 @@ _TAIL = b"\x00\x00"
 
 
 def replay_id(counter: int) -> bytes:
-    """The 10 bytes a client receives."""
+    """Return the 10 bytes a client receives."""
     return counter.to_bytes(8, "big") + _TAIL
 
 
 def replay_counter(replay: bytes) -> int | None:
-    """The counter of an id in its 10-byte form or cut to 8 bytes, as some clients send it; None if it is no id."""
+    """Return the counter of an id in its 10-byte form or cut to 8 bytes, as some clients send it; None if it is no
+    id."""
     if len(replay) == 8 or (len(replay) == 10 and replay.endswith(_TAIL)):
         return int.from_bytes(replay[:8], "big")
     return None
 
 
 def first_counter(seed: int) -> int:
-    """Where an org's counter starts: far from zero, as an org joins a bus that has long been running."""
+    """Return where an org's counter starts: far from zero, as an org joins a bus that has long been running."""
     return 1_000_000 + _jump(seed, 0, 500_000)
 
 
 def next_counter(seed: int, counter: int) -> int:
-    """The counter after `counter`: usually near, now and then far ahead because other orgs share the bus."""
+    """Return the counter after `counter`: usually near, now and then far ahead because other orgs share the bus."""
     far = _jump(seed, counter, 16) == 1
     return counter + _jump(seed, counter + 1, 2_000 if far else 5)
 

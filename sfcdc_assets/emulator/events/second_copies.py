@@ -16,7 +16,7 @@ class SecondCopies:
         self._waiting: list[tuple[int, BusEvent]] = []
 
     def among(self, events: Iterable[BusEvent]) -> Iterator[BusEvent]:
-        """The events with the copies at their places; none is put between events that share a replay id."""
+        """Yield the events with the copies at their places; none is put between events that share a replay id."""
         for event in events:
             if not event.beside_previous:
                 yield from self._due()

@@ -25,7 +25,7 @@ _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 
 
 def text_difference(before: str, after: str, convention: Convention = "java-diff-utils") -> str | None:
-    """The diff sent for a change, or None where Salesforce sends the full value.
+    """Return the diff sent for a change, or None where Salesforce sends the full value.
 
     The full value is sent if it is shorter than 1,000 characters; if more than 50 % of its length is changed (the
     longer of the removed and the added lines); if more than 25 % of the lines of both values are changed (a line
@@ -45,7 +45,7 @@ def text_difference(before: str, after: str, convention: Convention = "java-diff
 
 
 def unified_difference(before: str, after: str, convention: Convention = "java-diff-utils") -> str:
-    """The diff of two values whatever its size. Without context; lines are compared without their ends.
+    """Return the diff of two values whatever its size. Without context; lines are compared without their ends.
 
     Hunks that only insert are numbered as the convention has it: before old line a (java-diff-utils), after it (posix).
     """
@@ -62,8 +62,8 @@ def _lines(text: str) -> list[str]:
 
 
 def _shares_too_little(old: list[str], new: list[str], length: int) -> bool:
-    """Whether any diff is `_too_much`: what only one of the values has is in all of them. It spares the matching of
-    values that have nothing in common, which takes longest."""
+    """Return whether any diff is `_too_much`: what only one of the values has is in all of them. It spares the matching
+    of values that have nothing in common, which takes longest."""
     before, after = Counter(old), Counter(new)
     removed = sum(len(line) * count for line, count in (before - after).items())
     added = sum(len(line) * count for line, count in (after - before).items())
@@ -98,6 +98,6 @@ def _header(change: Replacement, convention: Convention) -> str:
 
 
 def _posix_ranges(*ranges: tuple[int, int]) -> Iterator[str]:
-    """An empty range is named by the line before it, a count of 1 is left out."""
+    """Yield the ranges of a hunk. An empty range is named by the line before it, a count of 1 is left out."""
     for start, count in ranges:
         yield f"{start + 1}" if count == 1 else f"{start + (count > 0)},{count}"

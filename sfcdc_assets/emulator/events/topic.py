@@ -30,7 +30,7 @@ class Topic:
 
 
 def find_topic(org: EmulatedOrg, name: str) -> Topic | None:
-    """The topic of that exact name, if the org has it and the client may see it: names are case-sensitive."""
+    """Return the topic of that exact name, if the org has it and the client may see it: names are case-sensitive."""
     if name == ALL_CHANGE_EVENTS:
         return Topic(name, None)
     for entity in org.definitions:
@@ -53,7 +53,7 @@ def find_topic(org: EmulatedOrg, name: str) -> Topic | None:
 
 
 def readable(org: EmulatedOrg, topic: Topic) -> frozenset[str]:
-    """What of a topic the client may read now: permissions that change take effect on open streams too."""
+    """Return what of a topic the client may read now: permissions that change take effect on open streams too."""
     everything = frozenset(org.definitions) | org.platform_events.all.keys()
     entities = everything - org.hidden_objects - org.unreadable_objects
     return entities if topic.entity is None else entities & {topic.entity}

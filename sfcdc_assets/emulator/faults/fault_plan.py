@@ -57,7 +57,7 @@ class PlannedFault:
     """`times` and the fault's options."""
 
     def arm(self, faults: Faults, rest_faults: RestFaults) -> None:
-        """As the control resource does. Raises ControlError for an option that is no value."""
+        """Arm the plan's faults as the control resource does. Raises ControlError for an option that is no value."""
         if isinstance(self.fault, Fault):
             arm_fault(faults, self.fault, self.parameters)
         else:
@@ -88,7 +88,7 @@ class FaultPlan:
 
 
 def load_fault_plan(path: Path) -> FaultPlan:
-    """Raises FaultFileError."""
+    """Load a fault plan. Raise FaultFileError for a file that holds none."""
     try:
         document = yaml.safe_load(path.read_text())
     except OSError as error:

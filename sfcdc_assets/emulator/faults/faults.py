@@ -180,29 +180,29 @@ class Faults:
                 self._until.pop(fault, None)
 
     def armed(self, fault: Fault) -> int:
-        """How often `fault` will still happen; 1 while one of LASTING holds."""
+        """Return how often `fault` will still happen; 1 while one of LASTING holds."""
         # Asked for each record change, so without the lock: a counter is read at once.
         return int(self.lasts(fault)) if fault in LASTING else self._armed[fault]
 
     def lasts(self, fault: Fault) -> bool:
-        """Whether a fault of LASTING holds now."""
+        """Return whether a fault of LASTING holds now."""
         return self._until.get(fault, 0) > self._clock()
 
     def lasting_ms(self, fault: Fault, option: str, default_seconds: int) -> int:
-        """An option in seconds of a fault of LASTING as milliseconds while it holds; 0 otherwise."""
+        """Return an option in seconds of a fault of LASTING as milliseconds while it holds; 0 otherwise."""
         return round(float(self.option(fault, option, default_seconds)) * 1000) if self.lasts(fault) else 0
 
     def struck(self, fault: Fault) -> int:
-        """How often `fault` has happened since the process started."""
+        """Return how often `fault` has happened since the process started."""
         return self._struck[fault]
 
     def option(self, fault: Fault, name: str, default: str | int) -> str | int:
-        """An option `fault` was armed with."""
+        """Return an option `fault` was armed with."""
         with self._lock:
             return self._options.get(fault, {}).get(name, default)
 
     def take(self, fault: Fault) -> bool:
-        """Whether `fault` happens here and now; if so it is used up once."""
+        """Return whether `fault` happens here and now; if so it is used up once."""
         if self._armed[fault] <= 0:
             return False
         with self._lock:

@@ -99,7 +99,7 @@ class ArmedRestFault:
     code: str = ""
 
     def strikes(self, method: str, path: str) -> bool:
-        """Whether the fault is meant for a request."""
+        """Return whether the fault is meant for a request."""
         if self.method and self.method.upper() != method:
             return False
         if self.path.startswith("/services"):
@@ -134,7 +134,7 @@ class RestFaults:
             self._armed.append(ArmedRestFault(fault, times, where, method, retry_after, long, code))
 
     def struck(self, fault: RestFault) -> int:
-        """How often `fault` has happened since the process started."""
+        """Return how often `fault` has happened since the process started."""
         return self._struck[fault]
 
     def disarm(self, fault: RestFault | None = None) -> None:
@@ -143,12 +143,12 @@ class RestFaults:
             self._armed = [each for each in self._armed if fault is not None and each.fault is not fault]
 
     def armed(self) -> list[ArmedRestFault]:
-        """What will still happen."""
+        """Return what will still happen."""
         with self._lock:
             return list(self._armed)
 
     def take(self, method: str, path: str) -> ArmedRestFault | None:
-        """The fault that happens to this request, if any; it is used up once."""
+        """Return the fault that happens to this request, if any; it is used up once."""
         if not self._armed:
             return None
         with self._lock:

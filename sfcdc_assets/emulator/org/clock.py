@@ -12,7 +12,7 @@ Clock = Callable[[], int]
 
 
 def system_clock() -> int:
-    """The machine's time in epoch milliseconds (UTC)."""
+    """Return the machine's time in epoch milliseconds (UTC)."""
     return time.time_ns() // 1_000_000
 
 
@@ -62,6 +62,6 @@ class ManualClock:
 
 
 def whole_second(milliseconds: int) -> int:
-    """The start of the second that holds this time: Salesforce keeps audit fields and commit timestamps in whole
+    """Return the start of the second that holds this time: Salesforce keeps audit fields and commit timestamps in whole
     seconds."""
     return milliseconds - milliseconds % 1000

@@ -36,7 +36,7 @@ class DataStorage:
         return self._kilobytes(exact=True) / 1024
 
     def gate(self) -> Callable[[], None]:
-        """Of one transaction: to be called before each record that it creates. Raises RecordError
+        """Return the gate of one transaction: to be called before each record that it creates. Raises RecordError
         STORAGE_LIMIT_EXCEEDED if there is no room for another one."""
         room = 0
 

@@ -92,8 +92,8 @@ class Database:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """A `transaction` that fills the database: what it appends is written once, straight into the file, and not by
-        way of the write-ahead log. Killed in its midst, the file is as before when it is opened again."""
+        """Open a `transaction` that fills the database: what it appends is written once, straight into the file, and
+        not by way of the write-ahead log. Killed in its midst, the file is as before when it is opened again."""
         with self.lock:
             if self._depth or self._path is None:
                 with self.transaction():
@@ -117,7 +117,7 @@ class Database:
             raise
 
     def _explain(self, error: sqlite3.Error) -> None:
-        """Raises OrgUnavailableError in place of an error that says so. A full disk is logged once until something is
+        """Raise OrgUnavailableError in place of an error that says so. A full disk is logged once until something is
         written again."""
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
         if self._is_closed or code == sqlite3.SQLITE_INTERRUPT:
@@ -130,7 +130,8 @@ class Database:
             raise full from error
 
     def _keep_journal(self, mode: str) -> None:
-        """From now on; while another program reads the file, it is kept as before, which is slower and as safe."""
+        """Keep a journal from now on; while another program reads the file, it is kept as before, which is slower and
+        as safe."""
         with suppress(sqlite3.OperationalError):
             self._connection.execute(f"PRAGMA journal_mode = {mode}")
 
@@ -169,7 +170,7 @@ class Database:
                 raise
 
     def row(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
-        """The first row of a query, or None."""
+        """Return the first row of a query, or None."""
         with self.lock:
             cursor = self._run(sql, parameters)
             try:
@@ -198,7 +199,7 @@ class Database:
             raise
 
     def setting(self, key: str) -> str | None:
-        """A remembered text, or None."""
+        """Return a remembered text, or None."""
         row = self.row("SELECT value FROM _setting WHERE key = ?", (key,))
         return row[0] if row else None
 
@@ -210,8 +211,8 @@ class Database:
 
     @contextmanager
     def taken_over(self) -> Iterator[None]:
-        """The lock, from whoever has it: short transactions are let through, and statements that take longer end with
-        an error; what those had begun to write is undone."""
+        """Take the lock, from whoever has it: short transactions are let through, and statements that take longer end
+        with an error; what those had begun to write is undone."""
         while not self.lock.acquire(timeout=_PATIENCE_SECONDS):
             self._connection.interrupt()
         try:
@@ -228,5 +229,5 @@ class Database:
 
 @cache
 def quoted(identifier: str) -> str:
-    """An SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
+    """Return an SQL identifier in double quotes. Identifiers come from object definitions, never from a request."""
     return '"' + identifier.replace('"', '""') + '"'

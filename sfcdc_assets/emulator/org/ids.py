@@ -26,13 +26,14 @@ _COUNTER_DIGITS = 9
 
 
 def id_suffix(id15: str) -> str:
-    """The three characters that turn a 15-character id into its 18-character form."""
+    """Return the three characters that turn a 15-character id into its 18-character form."""
     capitals = id15.translate(_IS_UPPER)
     return _SUFFIX_OF[capitals[:5]] + _SUFFIX_OF[capitals[5:10]] + _SUFFIX_OF[capitals[10:]]
 
 
 def to_18(record_id: str) -> str:
-    """The 18-character form of a 15- or 18-character id. Raises ValueError for anything that has not the form of an id.
+    """Return the 18-character form of a 15- or 18-character id. Raises ValueError for anything that has not the form of
+    an id.
 
     The suffix of an 18-character id also repairs letters whose case was lost on the way, as Salesforce does.
     """
@@ -46,12 +47,12 @@ def to_18(record_id: str) -> str:
 
 
 def to_15(record_id: str) -> str:
-    """The 15-character form of an id."""
+    """Return the 15-character form of an id."""
     return to_18(record_id)[:15]
 
 
 def is_id(text: str) -> bool:
-    """Whether the text has the form of an id; says nothing about whether such a record exists."""
+    """Return whether the text has the form of an id; says nothing about whether such a record exists."""
     try:
         to_18(text)
     except ValueError:
@@ -60,7 +61,7 @@ def is_id(text: str) -> bool:
 
 
 def base62(number: int, digits: int) -> str:
-    """A number in base 62, left-padded with zeros to exactly `digits` characters."""
+    """Return a number in base 62, left-padded with zeros to exactly `digits` characters."""
     text = ""
     for _ in range(digits // 2):
         number, pair = divmod(number, len(_PAIRS))
@@ -74,12 +75,13 @@ def base62(number: int, digits: int) -> str:
 
 
 def instance_characters(seed: int) -> str:
-    """The three characters after the key prefix that say which org instance made an id: two letters and a zero."""
+    """Return the three characters after the key prefix that say which org instance made an id: two letters and a
+    zero."""
     return BASE62[10 + seed % 26] + BASE62[36 + seed // 26 % 26] + "0"
 
 
 def new_id(key_prefix: str, instance: str, counter: int) -> str:
-    """The 18-character id of the `counter`-th record of an object: later records have greater ids."""
+    """Return the 18-character id of the `counter`-th record of an object: later records have greater ids."""
     id15 = key_prefix + instance + base62(counter, _COUNTER_DIGITS)
     return id15 + id_suffix(id15)
 

@@ -26,7 +26,8 @@ class Oracle:
     _silent_changes: SilentChanges
 
     def transactions(self, after: int = 0) -> Iterator[Transaction]:
-        """The oracle: committed transactions with a commit number greater than `after`, in commit order."""
+        """Return the transactions, the oracle: committed transactions with a commit number greater than `after`, in
+        commit order."""
         return self._log.transactions(self._versions.at, after)
 
     @property
@@ -35,31 +36,32 @@ class Oracle:
         return self._log.last_commit_number
 
     def record(self, entity: str, record_id: str) -> dict[str, StoredValue] | None:
-        """The truth of one record: all stored and computed fields by API name, deleted or not; None if there is
+        """Return the truth of one record: all stored and computed fields by API name, deleted or not; None if there is
         none."""
         with self.database.lock:
             return self._store.record(self.definitions[entity], to_18(record_id))
 
     def records(self, entity: str, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
-        """The truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
+        """Return the truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
         return self._store.records(self.definitions[entity], include_deleted=include_deleted)
 
     def silent_changes(self) -> list[SilentChange]:
-        """The changes that no transaction has: all of them, the oldest first."""
+        """Return the changes that no transaction has: all of them, the oldest first."""
         with self.database.lock:
             return self._silent_changes.since(BEFORE_ALL)
 
     def field_generation(self, entity: str, name: str) -> int:
-        """How many versions of an object have had a field of that name: greater than 0 if one was dropped."""
+        """Return how many versions of an object have had a field of that name: greater than 0 if one was dropped."""
         return self._versions.had_field(entity, name)
 
     def definitions_at(self, commit_number: int) -> Mapping[str, ObjectDefinition]:
-        """The objects, with their fields, as they were when that transaction was committed; 0: as the org began."""
+        """Return the objects, with their fields, as they were when that transaction was committed; 0: as the org
+        began."""
         with self.database.lock:
             return self._versions.at(commit_number)
 
     def state_at(self, commit_number: int) -> dict[str, Records]:
-        """The oracle's past: object -> id -> stored values of all live records right after that transaction.
+        """Return the oracle's past: object -> id -> stored values of all live records right after that transaction.
 
         0 is the state before the first transaction: the day-0 data. Fields are those of that time; fields added,
         dropped or retyped before the next transaction are not yet. Costs what has happened since, and the memory of
@@ -88,5 +90,5 @@ class Oracle:
         return undo_since(present, transactions, silent, self._versions.at(commit_number))
 
     def count(self, entity: str, include_deleted: bool = False) -> int:
-        """Number of records."""
+        """Return the number of records."""
         return self._store.count(self.definitions[entity], include_deleted=include_deleted)

@@ -199,7 +199,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
         return added
 
     def _note_loaded(self, definition: ObjectDefinition, count: int) -> None:
-        """Records loaded in mid-life were not there before, though no transaction says so."""
+        """Note records loaded in mid-life: they were not there before, though no transaction says so."""
         if count:
             end = self._store.reserve(definition, 0)
             ids = (self._store.record_id(definition, end - count), self._store.record_id(definition, end - 1))

@@ -86,7 +86,7 @@ def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: rand
 
 
 def _is_numbered(field: FieldDefinition) -> bool:
-    """Whether each record has a value of its own, and not one of a pool."""
+    """Return whether each record has a value of its own, and not one of a pool."""
     return field.name in _OF_THE_RECORD or field.auto_number is not None or field.unique
 
 
@@ -131,8 +131,8 @@ def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Rando
 
 
 def _with_children(field: FieldDefinition, ids: Sequence[str]) -> Sequence[str]:
-    """As many ids, the oldest first, of those records that others refer to: the oldest third of all have no children,
-    and few hold others, the newest tenth, so that most can be deleted."""
+    """Return as many ids, the oldest first, of those records that others refer to: the oldest third of all have no
+    children, and few hold others, the newest tenth, so that most can be deleted."""
     count = len(ids)
     some = ids[-max(1, count // 10) :] if field.delete_constraint is DeleteConstraint.RESTRICT else ids[count // 3 :]
     return [some[place % len(some)] for place in range(count)]

@@ -20,7 +20,7 @@ class Profile:
 
 
 def profiles(instance: str) -> tuple[Profile, ...]:
-    """Those of every org. `instance`: the characters of the org's instance in ids."""
+    """Return those of every org. `instance`: the characters of the org's instance in ids."""
     return tuple(
         Profile(new_id(_PREFIX, instance, number), name, name == "System Administrator")
         for number, name in enumerate(_NAMES, 1)

@@ -29,7 +29,7 @@ class RecordEditing:
         self._org = org
 
     def definition_of(self, target: str) -> ObjectDefinition:
-        """The object of that name, or of the record with that id."""
+        """Return the object of that name, or of the record with that id."""
         by_name = {definition.name.lower(): definition for definition in self._org.definitions.values()}
         by_prefix = {definition.key_prefix: definition for definition in self._org.definitions.values()}
         found = by_name.get(target.lower()) or by_prefix.get(target[:3])
@@ -39,7 +39,7 @@ class RecordEditing:
         return found
 
     def create(self, entity: str, values: Mapping[str, str]) -> str:
-        """The new record's id. An empty text is no value."""
+        """Return the new record's id. An empty text is no value."""
         with self._saved() as unit_of_work:
             return unit_of_work.create(entity, {name: value for name, value in values.items() if value})
 
@@ -70,7 +70,7 @@ class RecordEditing:
 
 
 def text_of(field: FieldDefinition, value: StoredValue) -> str:
-    """A stored value as people read and write it; `stored_value` makes the same value of it again."""
+    """Return a stored value as people read and write it; `stored_value` makes the same value of it again."""
     if field.type == "boolean":
         return "true" if value else "false"
     if value is None:
@@ -83,7 +83,7 @@ def text_of(field: FieldDefinition, value: StoredValue) -> str:
 
 
 def record_id_of(text: str) -> str:
-    """The 18 characters of an id. Raises RecordError MALFORMED_ID."""
+    """Return the 18 characters of an id. Raises RecordError MALFORMED_ID."""
     try:
         return to_18(text)
     except ValueError as error:

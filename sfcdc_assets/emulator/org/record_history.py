@@ -19,7 +19,8 @@ def undo_since(
     silent: Iterable[SilentChange],
     definitions: Mapping[str, ObjectDefinition],
 ) -> dict[str, Records]:
-    """The records of the objects in `definitions`, those that were there then, with `transactions` and `silent` undone.
+    """Return the records of the objects in `definitions`, those that were there then, with `transactions` and `silent`
+    undone.
 
     Both are oldest first; `present` is changed.
     """
@@ -36,7 +37,7 @@ def undo_since(
 def _in_order(
     transactions: Iterable[Transaction], silent: Iterable[SilentChange]
 ) -> Iterator[Transaction | SilentChange]:
-    """A silent change stands after the transaction it follows."""
+    """Yield transactions and silent changes in order: a silent change stands after the transaction it follows."""
     waiting = list(silent)
     for transaction in transactions:
         while waiting and waiting[0].after_commit < transaction.commit_number:

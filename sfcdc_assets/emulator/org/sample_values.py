@@ -58,7 +58,7 @@ _NEVER_BY_CHANCE = frozenset({"Recurrence2PatternText"})
 
 
 def sample_value(field: FieldDefinition, dice: random.Random, *, now: int) -> StoredValue:
-    """A value the field accepts, null now and then where that is allowed; references are always null.
+    """Return a value the field accepts, null now and then where that is allowed; references are always null.
 
     `now` (epoch ms) is the centre of dates. Text of long fields has several lines and a few hundred characters, every
     third one some 2,000, enough for changes to come as differences.

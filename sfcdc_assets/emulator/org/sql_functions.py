@@ -17,12 +17,12 @@ SqlValue = str | int | float | None
 
 
 def fold(value: SqlValue) -> SqlValue:
-    """A text in lower case."""
+    """Return a text in lower case."""
     return value.lower() if isinstance(value, str) else value
 
 
 def sort_key(value: SqlValue) -> SqlValue:
-    """A text in upper case."""
+    """Return a text in upper case."""
     return value.upper() if isinstance(value, str) else value
 
 

@@ -67,7 +67,7 @@ class RecordStore:
         self._database.execute("DELETE FROM _link WHERE link = ? AND from_id = ?", (link, from_id))
 
     def linked(self, link: Link, from_id: str) -> list[str]:
-        """The ids that `link` was given for one, deleted records' too."""
+        """Return the ids that `link` was given for one, deleted records' too."""
         rows = self._database.rows(
             "SELECT to_id FROM _link WHERE link = ? AND from_id = ? ORDER BY rowid", (link, from_id)
         )
@@ -118,7 +118,7 @@ class RecordStore:
         self._database.execute(f"DROP TABLE {old_table}")
 
     def reserve(self, definition: ObjectDefinition, count: int = 1) -> int:
-        """The first of `count` numbers for new records of the object; numbers only grow."""
+        """Return the first of `count` numbers for new records of the object; numbers only grow."""
         row = self._database.row(
             "INSERT INTO _id_counter VALUES (?, ?) ON CONFLICT (key_prefix) DO UPDATE SET next = next + ? "
             "RETURNING next",
@@ -129,11 +129,11 @@ class RecordStore:
         return int(row[0]) - count
 
     def record_id(self, definition: ObjectDefinition, number: int) -> str:
-        """The id of the record with that number."""
+        """Return the id of the record with that number."""
         return new_id(definition.key_prefix, self.instance, number)
 
     def record_ids(self, definition: ObjectDefinition, first: int, count: int) -> list[str]:
-        """The ids of the records with so many numbers in a row."""
+        """Return the ids of the records with so many numbers in a row."""
         return new_ids(definition.key_prefix, self.instance, first, count)
 
     def insert(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
@@ -180,7 +180,7 @@ class RecordStore:
         return self._database.execute(sql)
 
     def values(self, definition: ObjectDefinition, field: FieldDefinition) -> dict[str, StoredValue]:
-        """A field's values by record id, of all rows that have one, deleted ones too."""
+        """Return a field's values by record id, of all rows that have one, deleted ones too."""
         column = quoted(field.name)
         sql = f'SELECT "Id", {column} FROM {quoted(definition.name)} WHERE {column} IS NOT NULL ORDER BY "Id"'
         is_checkbox = field.type == "boolean"
@@ -219,12 +219,12 @@ class RecordStore:
         return [row[0] for row in self._database.rows(f"{sql} ORDER BY rowid", (record_id,))]
 
     def exists(self, definition: ObjectDefinition, record_id: str) -> bool:
-        """Whether a live record has this id."""
+        """Return whether a live record has this id."""
         sql = f'SELECT 1 FROM {quoted(definition.name)} WHERE "Id" = ? AND "IsDeleted" = 0'
         return self._database.row(sql, (record_id,)) is not None
 
     def holder_of(self, definition: ObjectDefinition, field: FieldDefinition, value: str) -> str | None:
-        """The id of the live record that has this value in a unique field (case does not count)."""
+        """Return the id of the live record that has this value in a unique field (case does not count)."""
         row = self._database.row(
             f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? COLLATE NOCASE AND '
             f'"IsDeleted" = 0',
@@ -233,14 +233,14 @@ class RecordStore:
         return row[0] if row else None
 
     def holders_of(self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue) -> list[str]:
-        """The ids of the live records that have this value in an external id field (case does not count)."""
+        """Return the ids of the live records that have this value in an external id field (case does not count)."""
         if value is None:
             return []
         sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? COLLATE NOCASE'
         return [row[0] for row in self._database.rows(f'{sql} AND "IsDeleted" = 0 ORDER BY rowid', (value,))]
 
     def stored(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
-        """The stored fields of a row by API name, deleted or not; None if there is no such row."""
+        """Return the stored fields of a row by API name, deleted or not; None if there is no such row."""
         return self._read(definition, definition.stored_fields, record_id)
 
     def record(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
@@ -294,14 +294,14 @@ class RecordStore:
         return [row[0] for row in rows]
 
     def count(self, definition: ObjectDefinition, *, include_deleted: bool) -> int:
-        """Number of rows. It comes from indexes: no row is read."""
+        """Return the number of rows. It comes from indexes: no row is read."""
         table = quoted(definition.name)
         row = self._database.row(f"SELECT COUNT(*) FROM {table}")
         gone = None if include_deleted else self._database.row(f'SELECT COUNT(*) FROM {table} WHERE "IsDeleted" = 1')
         return (int(row[0]) if row else 0) - (int(gone[0]) if gone else 0)
 
     def most_rows(self, definition: ObjectDefinition) -> int:
-        """A number that there are not more rows than; it takes no time."""
+        """Return a number that there are not more rows than; it takes no time."""
         row = self._database.row(f"SELECT MAX(rowid) FROM {quoted(definition.name)}")
         return int(row[0] or 0) if row else 0
 
@@ -312,7 +312,7 @@ class RecordStore:
         return as_record(fields, row) if row else None
 
     def _by_id(self, definition: ObjectDefinition, fields: Sequence[FieldDefinition]) -> str:
-        """The query of one row: written once for each version of an object, since most transactions ask it."""
+        """Return the query of one row: written once for each version of an object, since most transactions ask it."""
         key = definition.name, len(fields)
         known = self._queries.get(key)
         if known is None or known[0] is not definition:
@@ -329,13 +329,13 @@ class RecordStore:
 
 
 def columns_of(definition: ObjectDefinition) -> tuple[FieldDefinition, ...]:
-    """The fields that are columns of the table: stored and computed ones; addresses and locations are made of
+    """Return the fields that are columns of the table: stored and computed ones; addresses and locations are made of
     columns."""
     return tuple(field for field in definition.fields if field.is_stored or field.sql_expression is not None)
 
 
 def as_record(fields: Sequence[FieldDefinition], row: Sequence[Any]) -> dict[str, StoredValue]:
-    """A row of the table as canonical values by API name (checkboxes come as 0/1/NULL from SQLite)."""
+    """Return a row of the table as canonical values by API name (checkboxes come as 0/1/NULL from SQLite)."""
     return {
         field.name: value == 1 if field.type == "boolean" else value for field, value in zip(fields, row, strict=True)
     }

@@ -42,7 +42,7 @@ class EventView:
 
 
 def event_view(event: FeedEvent) -> EventView:
-    """The row of an event."""
+    """Return the row of an event."""
     values = list(_flat(event.fields))
     shown = [(name, _cut(value)) for name, value in values if name not in _AUDIT] or [
         (name, _cut(value)) for name, value in values

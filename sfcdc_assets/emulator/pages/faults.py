@@ -51,14 +51,14 @@ class FaultGroup:
 
 
 def fault_routes(site: Site) -> list[Route]:
-    """The page, and what its switches and buttons do."""
+    """Return the routes of the page, and of what its switches and buttons do."""
     running = site.running
 
     def page(request: PageRequest) -> Response:
         return site.page(request, "faults.html", groups=list(_groups(site)))
 
     def switch(named: Callable[[str], Any], faults: Any, arm: Callable[..., None], where: str) -> Handler:
-        """What a switch does for one side's faults."""
+        """Return what a switch does for one side's faults."""
 
         def switched(request: PageRequest) -> Response:
             fault = named(request.path["fault"])
@@ -86,7 +86,7 @@ def fault_routes(site: Site) -> list[Route]:
 
 
 def _parameters(request: PageRequest) -> dict[str, str]:
-    """What was filled in: an empty field is not sent."""
+    """Return what was filled in: an empty field is not sent."""
     return {name: values[-1].strip() for name, values in request.form.items() if values[-1].strip()}
 
 

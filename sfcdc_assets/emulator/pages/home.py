@@ -37,7 +37,7 @@ class Allowance:
 
 
 def home(site: Site, request: PageRequest) -> Response:
-    """The page."""
+    """Show the page."""
     running = site.running
     org, bus = running.org, running.bus
     page = running.feed.newest(_EVENTS)

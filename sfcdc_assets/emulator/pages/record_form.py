@@ -83,7 +83,7 @@ def changed_texts(definition: ObjectDefinition, form: Mapping[str, Sequence[str]
 
 
 def with_breaks_of(text: str, before: StoredValue) -> str:
-    """The text with line breaks as the value before had them: browsers send CRLF whatever it was."""
+    """Return the text with line breaks as the value before had them: browsers send CRLF whatever it was."""
     return text.replace("\n", "\r\n") if isinstance(before, str) and "\r\n" in before else text
 
 

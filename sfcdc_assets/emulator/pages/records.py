@@ -24,7 +24,7 @@ _AMONG_EVENTS = 500
 
 
 def record_routes(site: Site) -> list[Route]:
-    """Lists, records, and what can be done to them."""
+    """Return the routes of lists, of records, and of what can be done to them."""
     pages = _RecordPages(site)
     record = "/records/{id}"
     return [
@@ -51,7 +51,7 @@ class _RecordPages:
         self._editing = site.running.editing
 
     def listing(self, request: PageRequest) -> Response:
-        """Records in order of Id, those in the recycle bin too, or those whose name holds a text."""
+        """Return records in order of Id, those in the recycle bin too, or those whose name holds a text."""
         definition = self._definition(request)
         search, after = request.query.get("search", "").strip(), request.query.get("after", "")
         if is_id(search):
@@ -73,11 +73,11 @@ class _RecordPages:
         )
 
     def new(self, request: PageRequest) -> Response:
-        """An empty form."""
+        """Show an empty form."""
         return self._new(request, self._definition(request))
 
     def create(self, request: PageRequest) -> Response:
-        """The record, or the form again with what is wrong with it."""
+        """Create the record, or show the form again with what is wrong with it."""
         definition = self._definition(request)
         texts = changed_texts(definition, request.form)
         try:
@@ -87,7 +87,7 @@ class _RecordPages:
         return self._site.done(f"{definition.label} {record_id} is created.", f"{PAGES}/records/{record_id}")
 
     def show(self, request: PageRequest) -> Response:
-        """The record and its events."""
+        """Show the record and its events."""
         definition, record = self._found(request)
         return self._record(request, definition, record)
 

@@ -28,7 +28,7 @@ _ALL_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def page_routes(running: RunningOrg) -> list[BaseRoute]:
-    """The pages of a served org."""
+    """Return the pages of a served org."""
     site = Site(running)
 
     def root(request: Request) -> Response:

@@ -19,7 +19,7 @@ _NAMED = 3
 
 
 def scenario_routes(site: Site) -> list[Route]:
-    """The page, its buttons, and the switch."""
+    """Return the routes of the page, its buttons, and the switch."""
     running = site.running
 
     def page(request: PageRequest) -> Response:
@@ -55,7 +55,7 @@ def scenario_routes(site: Site) -> list[Route]:
 
 
 def _told(transaction: Transaction) -> str:
-    """`UPDATE of Contact 003..., 003...`"""
+    """Write what a transaction did, such as `UPDATE of Contact 003..., 003...`."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for change in transaction.changes:
         kinds.setdefault((change.change_type, change.entity), []).append(change.record_id)

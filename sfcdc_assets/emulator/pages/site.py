@@ -48,7 +48,7 @@ class PageRequest:
     form: Mapping[str, tuple[str, ...]]
 
     def sent(self, name: str, default: str = "") -> str:
-        """The last value of a name of the form."""
+        """Return the last value of a name of the form."""
         return self.form.get(name, (default,))[-1]
 
 
@@ -73,7 +73,7 @@ class Site:
         self._templates.globals.update(pages=PAGES, age=lambda since: age(running.org.clock() - since))
 
     def page(self, request: PageRequest, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """A page, with the sentence of what was just done, if something was."""
+        """Return a page, with the sentence of what was just done, if something was."""
         org = self.running.org
         common = {
             "notice": self._taken_notice(request.query.get("notice", "")),
@@ -85,7 +85,7 @@ class Site:
         return self._response(template, {**common, **values}, status)
 
     def fragment(self, template: str, headers: Mapping[str, str], **values: Any) -> HTMLResponse:
-        """A part of a page for the script to put in."""
+        """Return a part of a page for the script to put in."""
         response = self._response(template, values, 200)
         response.headers.update(headers)
         return response
@@ -100,7 +100,7 @@ class Site:
         return RedirectResponse(f"{path}{'&' if '?' in path else '?'}notice={token}", status_code=303)
 
     def route(self, path: str, handler: Handler, method: str = "GET") -> Route:
-        """Serves a page below `PAGES`. What it refuses is a page too, with Salesforce's sentence."""
+        """Serve a page below `PAGES`. What it refuses is a page too, with Salesforce's sentence."""
 
         async def endpoint(request: Request) -> Response:
             body = await request.body()
@@ -109,7 +109,7 @@ class Site:
         return Route(PAGES + path, endpoint, methods=[method])
 
     def answer(self, request: Request, body: bytes, handler: Handler) -> Response:
-        """The handler's page, or one that says why there is none."""
+        """Return the handler's page, or one that says why there is none."""
         form: dict[str, list[str]] = {}
         for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
             form.setdefault(name, []).append(value)

@@ -19,7 +19,7 @@ def clock_time(milliseconds: int) -> str:
 
 
 def number(value: int | float) -> str:
-    """With commas between thousands; whole where it is whole."""
+    """Write a number with commas between thousands; whole where it is whole."""
     return f"{int(value):,}" if value == int(value) else f"{value:,}"
 
 

@@ -39,7 +39,8 @@ class Publication:
         self._user_id = user_id
 
     def results(self, request: pb.PublishRequest) -> list[pb.PublishResult]:
-        """In the order of the request's events. Raises RpcRefusal for a request that ends the call."""
+        """Return the results in the order of the request's events. Raises RpcRefusal for a request that ends the
+        call."""
         if request.ByteSize() > MAX_REQUEST_BYTES:
             raise PUBLISH_REQUEST_TOO_LARGE()
         if not request.events:
@@ -83,7 +84,7 @@ class PublishStream(RequestStream[pb.PublishRequest]):
     def __init__(
         self, bus: EventBus, publication: Publication, first: pb.PublishRequest, clock: Clock, idle_seconds: float
     ) -> None:
-        """Raises RpcRefusal for a first request that cannot be one."""
+        """Begin a stream. Raise RpcRefusal for a first request that cannot be one."""
         if first.auth_refresh:
             raise PUBLISH_REFRESH_REFUSED()
         super().__init__(bus.changed, clock)
@@ -93,8 +94,8 @@ class PublishStream(RequestStream[pb.PublishRequest]):
         self._idle_seconds = idle_seconds
 
     def results(self) -> Iterator[list[pb.PublishResult]]:
-        """The results of each request, until the call is over. Raises RpcRefusal for a wrong request, and when none
-        came for too long."""
+        """Yield the results of each request, until the call is over. Raises RpcRefusal for a wrong request, and when
+        none came for too long."""
         heard = self._clock()
         while True:
             with self._changed:
@@ -110,7 +111,7 @@ class PublishStream(RequestStream[pb.PublishRequest]):
             yield results
 
     def _idle_since(self, heard: int) -> int:
-        """When a stream that was last heard of then has been idle for too long (epoch ms)."""
+        """Return when a stream that was last heard of then has been idle for too long (epoch ms)."""
         return heard + round(self._idle_seconds * 1000)
 
     def _is_due(self) -> bool:

@@ -15,7 +15,7 @@ _ID_LENGTHS = (15, 18)
 
 
 def chosen_subscription(subscriptions: ManagedSubscriptions, first: pb.ManagedFetchRequest) -> ManagedSubscription:
-    """The one that a first request names. Raises RpcRefusal."""
+    """Return the subscription that a first request names. Raises RpcRefusal."""
     if bool(first.subscription_id) == bool(first.developer_name):
         raise MANAGED["id.or.developer.name.empty"]()
     if first.auth_refresh:
@@ -67,7 +67,7 @@ class ManagedStream:
         self._clock = clock
 
     def put(self, request: pb.ManagedFetchRequest) -> None:
-        """A request has arrived: events, a commit, or both. A wrong one ends the call."""
+        """Take a request that has arrived: events, a commit, or both. A wrong one ends the call."""
         names = (request.subscription_id or self._chosen.id, request.developer_name or self._chosen.name)
         if names[0][:15] != self._chosen.id[:15] or names[1] != self._chosen.name:
             self._subscription.say(MANAGED["fetch.request.invalid"]())
@@ -79,7 +79,8 @@ class ManagedStream:
             self._subscription.put(pb.FetchRequest(num_requested=request.num_requested))
 
     def responses(self) -> Iterator[pb.ManagedFetchResponse]:
-        """Until the call is over. Raises RpcRefusal, also when the subscription is stopped or deleted meanwhile."""
+        """Yield responses until the call is over. Raises RpcRefusal, also when the subscription is stopped or deleted
+        meanwhile."""
         latest = b""
         for response in self._subscription.responses():
             now = self._subscriptions.find(subscription_id=self._chosen.id)

@@ -32,7 +32,7 @@ class UnreadableRequests(grpc.ServerInterceptor):  # type: ignore[misc]
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
-        """The handler of a call, for messages of any kind."""
+        """Return the handler of a call, for messages of any kind."""
         handler = continuation(handler_call_details)
         if handler is None:
             return None
@@ -69,7 +69,7 @@ def _of_stream(behaviour: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _readable(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-    """The requests up to one that is unreadable, which ends the call as if the client had closed its side."""
+    """Yield the requests up to one that is unreadable, which ends the call as if the client had closed its side."""
     for request in requests:
         if request is _UNREADABLE:
             context.set_code(grpc.StatusCode.INTERNAL)

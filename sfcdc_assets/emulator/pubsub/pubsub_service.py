@@ -50,10 +50,10 @@ class _Stream(Protocol):
     """A call that lasts, and whose requests come from a thread of its own."""
 
     def close(self) -> None:
-        """The client closed its side."""
+        """Note that the client closed its side."""
 
     def end(self) -> None:
-        """The call is over."""
+        """Note that the call is over."""
 
 
 class PubSubService(pb_grpc.PubSubServicer):
@@ -141,7 +141,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             return self._sent_on_ended + sum(subscription.responses_sent for subscription in self._open)
 
     def next_due(self) -> int | None:
-        """When the next thing happens on an open stream if nothing else does (epoch ms by the org's clock); None
+        """Return when the next thing happens on an open stream if nothing else does (epoch ms by the org's clock); None
         without a stream that was begun. A time that is past means that something is being done."""
         with self._open_lock:
             due = [subscription.next_due() for subscription in self._open if subscription.is_started]
@@ -310,7 +310,8 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._sent_on_ended += subscription.responses_sent
 
     def _begin(self, call: RpcCall) -> str:
-        """The user who calls. Raises RpcRefusal if the call may not be made, or the fault that is armed for it."""
+        """Begin a call, and return the user who calls. Raises RpcRefusal if the call may not be made, or the fault that
+        is armed for it."""
         if self.faults.take(Fault.UNAVAILABLE):
             raise UNAVAILABLE()
         if self.faults.take(Fault.CALL_REFUSED):
@@ -318,7 +319,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         return call.authenticate(self._sessions, self._org.organization_id, self._hosts)
 
     def _publication(self, call: RpcCall, first: pb.PublishRequest) -> tuple[Topic, Publication]:
-        """Where a call publishes to. Raises RpcRefusal."""
+        """Return where a call publishes to. Raises RpcRefusal."""
         user_id = self._begin(call)
         if not first.topic_name.strip():
             raise PUBLISH_TOPIC_EMPTY()
@@ -347,7 +348,8 @@ class PubSubService(pb_grpc.PubSubServicer):
         return topic
 
     def _subscribable(self, name: str) -> Topic:
-        """A topic the user may subscribe to: one entity's is checked here, the channel of all filters at delivery."""
+        """Return a topic the user may subscribe to: one entity's is checked here, the channel of all filters at
+        delivery."""
         topic = self._topic(name)
         if not self._may_subscribe(topic):
             raise CANNOT_SUBSCRIBE(topic=name, tenant_guid=self._tenant_guid)

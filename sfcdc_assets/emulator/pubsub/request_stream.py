@@ -24,19 +24,19 @@ class RequestStream(Generic[Request]):
         self._is_closing = False
 
     def put(self, request: Request) -> None:
-        """A request has arrived."""
+        """Take a request that has arrived."""
         with self._changed:
             self._requests.append(request)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """The client sends no more: what it sent is answered."""
+        """Note that the client sends no more: what it sent is answered."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
 
     def end(self) -> None:
-        """The client cancelled, or the server stops."""
+        """End the stream: the client cancelled, or the server stops."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

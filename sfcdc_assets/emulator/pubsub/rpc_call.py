@@ -19,7 +19,7 @@ class Sessions(Protocol):
     """Who a token belongs to. The org's login service keeps the tokens; calls only ask."""
 
     def user_of(self, access_token: str) -> str | None:
-        """The id of the user the token was given to, or None if it is unknown, revoked or expired."""
+        """Return the id of the user the token was given to, or None if it is unknown, revoked or expired."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class RpcCall:
         self._context = context
 
     def authenticate(self, sessions: Sessions, organization_id: str, hosts: Collection[str]) -> str:
-        """The user who calls. Raises RpcRefusal: a header missing or malformed, a bad token, another org's id, or an
-        instance whose host name is none of `hosts`."""
+        """Return the user who calls. Raises RpcRefusal: a header missing or malformed, a bad token, another org's id,
+        or an instance whose host name is none of `hosts`."""
         credentials = self._credentials()
         user = sessions.user_of(credentials.access_token)
         host = (urlsplit(credentials.instance_url).hostname or "").lower()

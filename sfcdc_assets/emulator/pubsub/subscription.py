@@ -65,7 +65,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
         readable: Callable[[Topic], frozenset[str]],
         allowance: Callable[[], int],
     ) -> None:
-        """`allowance`: how many events may still be delivered now, over all subscribers of the org."""
+        """Begin without events. `allowance`: how many may still be delivered now, over all subscribers of the org."""
         super().__init__(bus.changed, clock)
         self._allowance = allowance
         self._bus = bus
@@ -101,7 +101,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
         return None if self._reader is None else (self._reader.topic, self._reader.read_through)
 
     def next_due(self) -> int:
-        """When this stream speaks next, or ends, if nothing happens (epoch ms by the org's clock)."""
+        """Return when this stream speaks next, or ends, if nothing happens (epoch ms by the org's clock)."""
         with self._changed:
             if self.is_silent:
                 return self._clock() + 86_400_000
@@ -163,7 +163,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
             return requests, self._ended, in_time
 
     def _has_said_all(self) -> bool:
-        """The client has closed its side, and every request of it has been looked at."""
+        """Return whether the client has closed its side, and every request of it has been looked at."""
         with self._changed:
             return self._is_closing and not self._requests
 
@@ -242,7 +242,7 @@ class Subscription(RequestStream[pb.FetchRequest]):
         return True
 
     def _read(self, reader: TopicReader) -> tuple[Batch, pb.FetchResponse]:
-        """What follows, and a response with these events."""
+        """Return what follows, and a response with these events."""
         most = max(0, min(self.pending, self._allowance()))
         after = int(self._faults.option(Fault.STREAM_PAUSE, "after", 1))
         cut = most > after and self._faults.armed(Fault.STREAM_PAUSE) > 0
@@ -254,8 +254,8 @@ class Subscription(RequestStream[pb.FetchRequest]):
         return batch, response
 
     def _hold_back(self) -> None:
-        """The network is slow: what is read is on its way. gRPC gives a message to its client whole, so a client sees
-        no more of it than that."""
+        """Hold events back, as where the network is slow: what is read is on its way. gRPC gives a message to its
+        client whole, so a client sees no more of it than that."""
         seconds = float(self._faults.option(Fault.SLOW_NETWORK, "seconds", 5))
         with self._changed:
             self._held_until = self._clock() + round(seconds * 1000)

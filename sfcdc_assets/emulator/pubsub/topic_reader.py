@@ -47,7 +47,8 @@ class TopicReader:
         return self._bus.last_number > self.read_through
 
     def read(self, most: int) -> tuple[Batch, pb.FetchResponse]:
-        """At most so many of the events that follow, and a response with them; the place moves on by `passed`."""
+        """Return at most so many of the events that follow, and a response with them; the place moves on by
+        `passed`."""
         entities = self._readable(self.topic)
         ahead, self._ahead = self._ahead, None
         if ahead and most <= len(ahead.events) and self._follows(ahead, entities):
@@ -58,7 +59,7 @@ class TopicReader:
         return batch, _with_events(batch.events)
 
     def passed(self, batch: Batch) -> None:
-        """The client gets these events, or there are none for it."""
+        """Note that the client gets these events, or that there are none for it."""
         self.read_through = batch.through
 
     def read_ahead(self, count: int) -> None:
@@ -82,7 +83,7 @@ class TopicReader:
 
 
 def _with_events(events: Sequence[StoredEvent]) -> pb.FetchResponse:
-    """In place: messages that are made apart are copied into the one around them."""
+    """Put events into a response, in place: messages that are made apart are copied into the one around them."""
     response = pb.FetchResponse()
     for event in events:
         consumed = response.events.add()

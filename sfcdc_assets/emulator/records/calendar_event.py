@@ -44,7 +44,7 @@ _COPIED = (
 
 
 def given_times(values: Mapping[str, object], known_start: StoredValue = None) -> dict[str, object]:
-    """The values of an event with its start and end as they are kept: ActivityDateTime, ActivityDate and
+    """Return the values of an event with its start and end as they are kept: ActivityDateTime, ActivityDate and
     DurationInMinutes. Raises RecordError for an end that is none, or before the start."""
     given = dict(values)
     start, end = given.pop("StartDateTime", None), given.pop("EndDateTime", None)
@@ -62,7 +62,7 @@ def given_times(values: Mapping[str, object], known_start: StoredValue = None) -
 
 
 def created_values(values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a new event as they are kept. Raises RecordError for a pattern that is none."""
+    """Return the values of a new event as they are kept. Raises RecordError for a pattern that is none."""
     given = given_times(values)
     if given.get(PATTERN) is not None:
         _occurrences(given.get(PATTERN), _moment(given.get("ActivityDateTime")))
@@ -70,7 +70,8 @@ def created_values(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def updated_values(event: Mapping[str, StoredValue], values: Mapping[str, object]) -> dict[str, object]:
-    """The same of an event that is there. Raises RecordError too where a single event is given a pattern."""
+    """Return the values of an event that is there, as they are kept. Raises RecordError too where a single event is
+    given a pattern."""
     given = given_times(values, event["ActivityDateTime"])
     if event["GroupEventType"] == _MASTER:
         pattern, moment = given.get(PATTERN, event[PATTERN]), given.get("ActivityDateTime", event["ActivityDateTime"])
@@ -97,8 +98,8 @@ def after_create(work: UnitOfWork, event_id: str) -> None:
 
 
 def before_invite(work: UnitOfWork, values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a new EventRelation that invites somebody, whose child events are made first; others are as they
-    are."""
+    """Return the values of a new EventRelation that invites somebody, whose child events are made first; others are as
+    they are."""
     event_id, invitee = values.get("EventId"), values.get("RelationId")
     if values.get("IsWhat") or values.get("IsParent") or not isinstance(event_id, str) or not isinstance(invitee, str):
         return dict(values)
@@ -119,7 +120,7 @@ def before_invite(work: UnitOfWork, values: Mapping[str, object]) -> dict[str, o
 
 
 def is_rescheduled(event: Mapping[str, StoredValue], given: Mapping[str, StoredValue]) -> bool:
-    """Whether a change of a master makes another series of it. `given` are stored values."""
+    """Return whether a change of a master makes another series of it. `given` are stored values."""
     is_other = any(given.get(name, event[name]) != event[name] for name in _OF_THE_SERIES)
     return event["GroupEventType"] == _MASTER and is_other
 
@@ -191,7 +192,7 @@ def _copied(event: Mapping[str, StoredValue]) -> dict[str, object]:
 
 
 def _occurrences(pattern: object, first: int | None) -> list[int]:
-    """When they start, epoch ms."""
+    """Return when the occurrences start, epoch ms."""
     if first is None:
         raise RecordError("REQUIRED_FIELD_MISSING", "A series needs a start: [StartDateTime]", ("StartDateTime",))
     start = datetime.fromtimestamp(first // 1000, UTC)

@@ -32,7 +32,7 @@ class ClearedLookups:
         self._database.execute("INSERT OR IGNORE INTO _cleared_lookup VALUES (?, ?, ?, ?)", cleared)
 
     def take(self, parent_id: str) -> list[ClearedLookup]:
-        """Those that named a record, which are forgotten."""
+        """Return those that named a record, which are forgotten."""
         rows = self._database.rows("SELECT * FROM _cleared_lookup WHERE parent_id = ? ORDER BY rowid", (parent_id,))
         if rows:
             self._database.execute("DELETE FROM _cleared_lookup WHERE parent_id = ?", (parent_id,))

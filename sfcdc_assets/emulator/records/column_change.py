@@ -74,7 +74,8 @@ class ColumnChanges(IdentityMap):
         return self._cleared.entity, {self._cleared.changed_fields[0]: self._cleared_values}
 
     def _column_changes(self, roll_ups: RollUps) -> tuple[RecordChange, ...]:
-        """The change of the column, if the transaction is one. Raises RecordError for a field that is summed up."""
+        """Return the change of the column, if the transaction is one. Raises RecordError for a field that is summed
+        up."""
         if self._cleared is None:
             return self._converted
         for _, _, roll_up in roll_ups.summaries:

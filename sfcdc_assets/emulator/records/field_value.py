@@ -27,7 +27,7 @@ _END_OF_TIME = 64_092_211_200_000
 
 
 def stored_value(field: FieldDefinition, value: object) -> StoredValue:
-    """The canonical stored form of a client's value.
+    """Return the canonical stored form of a client's value.
 
     Text loses leading and trailing white space, empty text is null, numbers are rounded half up to the field's scale,
     ids get 18 characters, multi-select values stand once and in the order of the definition. Datetimes may be ISO 8601
@@ -41,7 +41,7 @@ def stored_value(field: FieldDefinition, value: object) -> StoredValue:
 
 
 def is_text(value: object) -> bool:
-    """Whether it is a text that can be stored: JSON can spell half of a surrogate pair, UTF-8 cannot."""
+    """Return whether it is a text that can be stored: JSON can spell half of a surrogate pair, UTF-8 cannot."""
     return isinstance(value, str) and (value.isascii() or _SURROGATE.search(value) is None)
 
 

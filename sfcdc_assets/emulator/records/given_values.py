@@ -31,8 +31,8 @@ class GivenValues:
         creating: bool,
         record_id: str | None = None,
     ) -> dict[str, StoredValue]:
-        """The values as they are stored, by the fields' names. `record_id`: of the record that has them from now on,
-        if it is there already. Raises RecordError."""
+        """Return the values as they are stored, by the fields' names. `record_id`: of the record that has them from now
+        on, if it is there already. Raises RecordError."""
         given: dict[str, StoredValue] = {}
         for name, value in values.items():
             field = definition.field(name)

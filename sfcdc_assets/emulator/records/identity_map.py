@@ -36,19 +36,20 @@ class IdentityMap:
         self._touched: dict[str, TouchedRecord] = {}
 
     def knows(self, entity: str) -> bool:
-        """Whether the org has the object."""
+        """Return whether the org has the object."""
         return entity in self._definitions
 
     def fields(self, entity: str) -> Mapping[str, FieldDefinition]:
-        """An object's fields by name. Raises RecordError."""
+        """Return an object's fields by name. Raises RecordError."""
         return self._definition(entity).fields_by_name
 
     def is_live(self, entity: str, record_id: str) -> bool:
-        """Whether there is such a record, and not in the recycle bin."""
+        """Return whether there is such a record, and not in the recycle bin."""
         return self._store.exists(self._definition(entity), record_id)
 
     def live_record(self, entity: str, record_id: str) -> Mapping[str, StoredValue]:
-        """The stored fields of a live record as the transaction sees it; reading is no change. Raises RecordError."""
+        """Return the stored fields of a live record as the transaction sees it; reading is no change. Raises
+        RecordError."""
         was_touched = set(self._touched)
         record = self._live(self._definition(entity), record_id)
         if record.now is not None and record.now["Id"] not in was_touched:
@@ -72,7 +73,7 @@ class IdentityMap:
         self._store.link(Link.CHILD_EVENT, event_id, child_id)
 
     def child_events(self, event_id: str) -> list[str]:
-        """The ids of the live copies of a calendar event."""
+        """Return the ids of the live copies of a calendar event."""
         return [each for each in self._store.linked(Link.CHILD_EVENT, event_id) if self.is_live("Event", each)]
 
     def set_read_only(
@@ -101,7 +102,7 @@ class IdentityMap:
         record.is_database_change = True
 
     def replaced_rows(self) -> list[ReplacedRow]:
-        """What the transaction found, for whoever wants to see the records as they were."""
+        """Return what the transaction found, for whoever wants to see the records as they were."""
         return [ReplacedRow(record.definition, record_id, record.before) for record_id, record in self._touched.items()]
 
     def _changes(self) -> tuple[RecordChange, ...]:
@@ -147,7 +148,8 @@ class IdentityMap:
         record.written.update(values)
 
     def _modified(self, *, touch: bool = True) -> dict[str, StoredValue]:
-        """The audit fields of a change; of one by the org itself (`touch` is false) only SystemModstamp moves."""
+        """Return the audit fields of a change; of one by the org itself (`touch` is false) only SystemModstamp
+        moves."""
         if not touch:
             return {"SystemModstamp": self.modstamp}
         return {

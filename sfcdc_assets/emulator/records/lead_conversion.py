@@ -109,7 +109,7 @@ def convert_lead(
 
 
 def end_of_quarter(day: date) -> date:
-    """The last day of a day's quarter, by which the new opportunity is to be closed."""
+    """Return the last day of a day's quarter, by which the new opportunity is to be closed."""
     last_month = (day.month - 1) // 3 * 3 + 3
     return date(day.year + last_month // 12, last_month % 12 + 1, 1) - timedelta(days=1)
 
@@ -117,7 +117,7 @@ def end_of_quarter(day: date) -> date:
 def _mapped(
     unit_of_work: UnitOfWork, entity: str, lead: Mapping[str, StoredValue], names: Mapping[str, str]
 ) -> dict[str, object]:
-    """The lead's values under the other object's names: those that object has."""
+    """Return the lead's values under the other object's names: those that object has."""
     known = unit_of_work.fields(entity)
     return {
         target: lead[source]

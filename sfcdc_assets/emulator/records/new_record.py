@@ -41,7 +41,7 @@ def new_row(
 
 
 def required_field_missing(field: FieldDefinition) -> RecordError:
-    """A field that must have a value has none."""
+    """Return the error of a field that must have a value and has none."""
     return RecordError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{field.name}]", (field.name,))
 
 

@@ -51,11 +51,11 @@ _UNKNOWN = Stage("Pipeline", 10.0)
 
 
 def stage_of(name: object) -> Stage:
-    """The stage of that name."""
+    """Return the stage of that name."""
     return STAGES.get(str(name), _UNKNOWN)
 
 
 def has_stages(opportunity: ObjectDefinition) -> bool:
-    """Whether the org keeps these fields; one that was made before they were in events computes them."""
+    """Return whether the org keeps these fields; one that was made before they were in events computes them."""
     known = opportunity.fields_by_name
     return all(name in known and known[name].is_stored for name in (*_UNKNOWN.read_only, *_UNKNOWN.proposed))

@@ -34,7 +34,7 @@ _OF_BOTH = ("Phone", "Fax")
 
 
 def with_person_accounts(account: ObjectDefinition, contact: ObjectDefinition) -> tuple[ObjectDefinition, ...]:
-    """Both definitions in an org that has person accounts."""
+    """Return both definitions in an org that has person accounts."""
     known = contact.fields_by_name
     parts = [replace(known[name], nillable=True) for name in NAME_PARTS]
     record_type = field_definition("Account", "RecordTypeId", {"type": "reference", "to": "RecordType"})
@@ -71,7 +71,7 @@ def with_person_accounts(account: ObjectDefinition, contact: ObjectDefinition) -
 
 
 def has_person_accounts(account: ObjectDefinition) -> bool:
-    """Whether the org has them."""
+    """Return whether the org has them."""
     return account.name == "Account" and "IsPersonAccount" in account.fields_by_name
 
 
@@ -87,12 +87,13 @@ def contact_fields(account: ObjectDefinition) -> dict[str, str]:
 
 
 def shared_fields(account: ObjectDefinition) -> dict[str, str]:
-    """The same, with what businesses have too."""
+    """Return the fields that person accounts share, with what businesses have too."""
     return {**contact_fields(account), **{name: name for name in _OF_BOTH if name in account.fields_by_name}}
 
 
 def created_values(account: ObjectDefinition, values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a new account with its name and record type. Raises RecordError for a mixture of both kinds."""
+    """Return the values of a new account with its name and record type. Raises RecordError for a mixture of both
+    kinds."""
     record_type = values.get("RecordTypeId")
     is_person = record_type[:15] == PERSON_TYPE[:15] if isinstance(record_type, str) else bool(values.get("LastName"))
     if not is_person:

@@ -30,7 +30,7 @@ def _reparent(work: UnitOfWork, entity: str, loser: str, master: str) -> None:
 
 
 def _merged_ids(work: UnitOfWork, entity: str, master_id: str, loser_ids: tuple[str, ...]) -> list[str]:
-    """The 18-character ids, the master's first. Raises RecordError for records that cannot be merged."""
+    """Return the 18-character ids, the master's first. Raises RecordError for records that cannot be merged."""
     if "MasterRecordId" not in work.fields(entity) or not 1 <= len(loser_ids) <= 2:
         raise RecordError("INVALID_OPERATION", f"{entity} records cannot be merged like this")
     try:

@@ -126,7 +126,7 @@ class RecycleBin(IdentityMap):
             self._restore_with(each_id)
 
     def _lost_lookups(self, definition: ObjectDefinition, row: Mapping[str, StoredValue]) -> list[ClearedLookup]:
-        """What the record refers to and is not there any more."""
+        """Return what the record refers to and is not there any more."""
         lost = []
         for field in definition.foreign_keys:
             value = row[field.name]
@@ -136,7 +136,7 @@ class RecycleBin(IdentityMap):
         return lost
 
     def _restore_with(self, parent_id: str) -> None:
-        """What went with a record that is back."""
+        """Restore what went with a record that is back."""
         gone = self._taken_along(parent_id)
         for child, child_id in gone:
             if not self.is_live(child, child_id):  # an earlier one may have brought it back
@@ -168,5 +168,5 @@ class RecycleBin(IdentityMap):
             self._purge(child, child_id)
 
     def _of_prefix(self, record_id: str) -> ObjectDefinition | None:
-        """The object of a record's id; None if the org has it no more."""
+        """Return the object of a record's id; None if the org has it no more."""
         return next((each for each in self._definitions.values() if each.key_prefix == record_id[:3]), None)

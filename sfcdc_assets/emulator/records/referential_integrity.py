@@ -40,7 +40,8 @@ class Consequences:
 
 
 def consequences_of_delete(work: IdentityMap, records: Sequence[tuple[str, str]]) -> Consequences:
-    """Of deleting live records (object and id) together; reads only. Raises RecordError DELETE_FAILED."""
+    """Return the consequences of deleting live records (object and id) together; reads only. Raises RecordError
+    DELETE_FAILED."""
     gone = dict.fromkeys(record_id for _, record_id in records)
     waiting, deleted, others = list(records), [], []
     for entity, record_id in waiting:  # grows while it is walked

@@ -51,7 +51,7 @@ class RollUps:
 
 
 def _counts(change: RecordChange, roll_up: RollUp) -> bool:
-    """Whether a change of a child record can change a summary: an update of other fields cannot."""
+    """Return whether a change of a child record can change a summary: an update of other fields cannot."""
     before, after = change.before, change.after
     if change.change_type != UPDATE or before is None or after is None:
         return True
@@ -59,8 +59,8 @@ def _counts(change: RecordChange, roll_up: RollUp) -> bool:
 
 
 def summary_sql(field: FieldDefinition, roll_up: RollUp, parent_id: str) -> str:
-    """A scalar subquery; sums are rounded to the field's scale so that they do not depend on the order of the
-    children."""
+    """Return the summary as a scalar subquery; sums are rounded to the field's scale so that they do not depend on the
+    order of the children."""
     what = "COUNT(*)" if roll_up.field is None else f"ROUND(SUM({quoted(roll_up.field)}), {field.scale})"
     return (
         f"(SELECT {what} FROM {quoted(roll_up.child)} AS child "

@@ -43,7 +43,7 @@ _SETTINGS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @cache
 def preference_fields() -> tuple[FieldDefinition, ...]:
-    """In the order of the user's events."""
+    """Return the fields in the order of the user's events."""
     options = [(f"EmailPreferences{name}", {"type": "boolean", "bit_group": "EmailPreferences"}) for name in _EMAIL]
     for place, name in enumerate(_USER):
         group = "UserPreferences" if place < _IN_A_GROUP else f"UserPreferences{place // _IN_A_GROUP + 1}"

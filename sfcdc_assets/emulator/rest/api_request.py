@@ -54,7 +54,7 @@ class ApiRequest:
         return origin_of_api(self.api, self.version, client.group(1) if client else "")
 
     def json_object(self) -> dict[str, Any]:
-        """The body as a JSON object. Raises ApiError: UNSUPPORTED_MEDIA_TYPE, JSON_PARSER_ERROR."""
+        """Return the body as a JSON object. Raises ApiError: UNSUPPORTED_MEDIA_TYPE, JSON_PARSER_ERROR."""
         document = self.document
         if document is None:
             content_type = self.headers.get("content-type", "application/json")
@@ -69,7 +69,8 @@ class ApiRequest:
         return document
 
     def echoed_json_object(self) -> dict[str, Any]:
-        """The same of a body that the answer repeats parts of: it must be writable, without half characters."""
+        """Return the body as a JSON object, of a body that the answer repeats parts of: it must be writable, without
+        half characters."""
         document = self.json_object()
         try:
             json.dumps(document, ensure_ascii=False).encode()

@@ -27,7 +27,7 @@ class ApiUsage:
         )
 
     def used(self, kind: str = "request") -> int:
-        """The count of the last 24 hours."""
+        """Return the count of the last 24 hours."""
         since = (self._org.clock() - DAY) // HOUR
         row = self._org.database.row("SELECT SUM(count) FROM _api_usage WHERE kind = ? AND hour > ?", (kind, since))
         return row[0] or 0 if row else 0

@@ -65,7 +65,7 @@ def build_app(
     cometd: CometdService | None = None,
     hosts: Sequence[str] = LOOPBACK_NAMES,
 ) -> Starlette:
-    """The application for one org.
+    """Return the application for one org.
 
     `sessions`: share with the Pub/Sub side, so that one token opens both. `intercept` sees each REST and token
     request first and may answer in the org's place; `faults` are committed before that. `measured_limits` brings counts
@@ -123,7 +123,7 @@ def build_app(
 
 
 def _needs_no_token(scope: Scope) -> bool:
-    """Whether a request is for the pages or the control resource, which anybody on this machine may use."""
+    """Return whether a request is for the pages or the control resource, which anybody on this machine may use."""
     return bool(scope["path"] == "/" or scope["path"].startswith(PREFIX))
 
 
@@ -139,5 +139,5 @@ def _unavailable(request: Request, error: Exception) -> Response:
 
 
 def _unknown_exception(request: Request, error: Exception) -> Response:
-    """The client hears of a fault in this program as of one in Salesforce; the server's log has the traceback."""
+    """Answer for a fault in this program as for one in Salesforce; the server's log has the traceback."""
     return error_response([ApiError("UNKNOWN_EXCEPTION", "An unexpected error occurred.", status=500)])

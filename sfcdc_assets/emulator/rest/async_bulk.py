@@ -54,7 +54,7 @@ class _AsyncBulk:
         self._jobs = AsyncJobs(context, AsyncWork(context).run)
 
     def serve(self, request: Request, body: bytes) -> Response:
-        """The answer, errors included."""
+        """Return the answer, errors included."""
         is_json = "json" in request.headers.get("content-type", "")
         try:
             user_id = self._user(request)

@@ -20,7 +20,7 @@ Facts = Mapping[str, Any]
 
 
 def job_request(body: bytes, *, is_json: bool) -> dict[str, Any]:
-    """The facts of a `jobInfo`. Raises AsyncError."""
+    """Return the facts of a `jobInfo`. Raises AsyncError."""
     if is_json:
         try:
             document = parse_json(body)
@@ -39,7 +39,7 @@ def job_request(body: bytes, *, is_json: bool) -> dict[str, Any]:
 
 
 def job_facts(job: AsyncJob, batches: Sequence[AsyncBatch]) -> Facts:
-    """In the order of the vendor's XML schema."""
+    """Return the facts in the order of the vendor's XML schema."""
     states = [batch.state for batch in batches]
     return {
         "id": job.id,
@@ -68,7 +68,7 @@ def job_facts(job: AsyncJob, batches: Sequence[AsyncBatch]) -> Facts:
 
 
 def batch_facts(batch: AsyncBatch) -> Facts:
-    """In the order of the vendor's XML schema."""
+    """Return the facts in the order of the vendor's XML schema."""
     return {
         "id": batch.id,
         "jobId": batch.job_id,
@@ -100,7 +100,7 @@ def batch_list(batches: Sequence[Facts], *, is_json: bool) -> Response:
 
 
 def result_list(names: Sequence[str], *, is_json: bool) -> Response:
-    """The ids of a query's results."""
+    """Return the ids of a query's results."""
     if is_json:
         return JSONResponse(list(names))
     inner = "".join(f"<result>{name}</result>" for name in names)
@@ -108,7 +108,7 @@ def result_list(names: Sequence[str], *, is_json: bool) -> Response:
 
 
 def refused(error: ApiError, *, is_json: bool) -> Response:
-    """An error in this API's own form."""
+    """Return an error in this API's own form."""
     facts = {"exceptionCode": error.error_code, "exceptionMessage": error.message}
     return answer("error", facts, is_json=is_json, status=error.status)
 

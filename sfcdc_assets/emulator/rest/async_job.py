@@ -84,14 +84,14 @@ class AsyncJobs:
         return job
 
     def job(self, job_id: str) -> AsyncJob:
-        """Raises AsyncError InvalidJob."""
+        """Return the job. Raise AsyncError InvalidJob where there is none."""
         row = self._database.row("SELECT facts FROM _async_job WHERE id LIKE ? || '%'", (job_id,))
         if row is None or len(job_id) not in (15, 18):
             raise AsyncError("InvalidJob", "Unable to find object")
         return AsyncJob(**json.loads(row[0]))
 
     def end(self, job_id: str, state: str) -> AsyncJob:
-        """Closed or Aborted."""
+        """End the job, Closed or Aborted."""
         with self._database.transaction():
             job = self.job(job_id)
             if job.state != "Open":
@@ -101,7 +101,7 @@ class AsyncJobs:
         return job
 
     def add_batch(self, job: AsyncJob, data: str) -> AsyncBatch:
-        """A new batch of an open job. Raises AsyncError InvalidJobState."""
+        """Return a new batch of an open job. Raises AsyncError InvalidJobState."""
         with self._database.transaction():
             if job.state != "Open":
                 raise AsyncError("InvalidJobState", f"Unable to add batch to job in state {job.state}")
@@ -118,7 +118,7 @@ class AsyncJobs:
         return [self.batch(job, row[0], looking=looking) for row in rows]
 
     def batch(self, job: AsyncJob, batch_id: str, *, looking: bool = True) -> AsyncBatch:
-        """A batch of a job; looking at it runs it. Raises AsyncError InvalidBatch."""
+        """Return a batch of a job; looking at it runs it. Raises AsyncError InvalidBatch."""
         with self._database.lock:  # two looks at once run it once
             sql = "SELECT facts, data FROM _async_batch WHERE job_id = ? AND id LIKE ? || '%'"
             row = self._database.row(sql, (job.id, batch_id))
@@ -134,12 +134,12 @@ class AsyncJobs:
             return self._finished(job, batch, row[1])
 
     def data(self, batch: AsyncBatch) -> str:
-        """What the client sent."""
+        """Return what the client sent."""
         row = self._database.row("SELECT data FROM _async_batch WHERE id = ?", (batch.id,))
         return str(row[0]) if row else ""
 
     def result(self, batch: AsyncBatch) -> Iterator[str]:
-        """The result of a batch that has run, in pieces."""
+        """Yield the result of a batch that has run, in pieces."""
         number = 0
         sql = "SELECT piece FROM _async_result WHERE batch_id = ? AND number = ?"
         while row := self._database.row(sql, (batch.id, number)):

@@ -30,14 +30,14 @@ class Authorizations:
         )
 
     def new_code(self, redirect_uri: str, challenge: str | None) -> str:
-        """A code for the redirect; `challenge` is that of PKCE (S256), None without."""
+        """Return a code for the redirect; `challenge` is that of PKCE (S256), None without."""
         code = f"aPrx{secrets.token_urlsafe(48)}"
         with self._lock:
             self._codes[code] = (redirect_uri, challenge, self._org.clock() + _CODE_LIFETIME)
         return code
 
     def redeem(self, code: str, redirect_uri: str, verifier: str | None) -> bool:
-        """Whether the code was good; it is no longer."""
+        """Return whether the code was good; it is no longer."""
         with self._lock:
             known = self._codes.pop(code, None)
         if known is None or known[0] != redirect_uri or known[2] <= self._org.clock():
@@ -45,13 +45,13 @@ class Authorizations:
         return known[1] is None or (verifier is not None and hmac.compare_digest(known[1], _challenge(verifier)))
 
     def new_refresh_token(self) -> str:
-        """A refresh token for the integration user, good until it is revoked."""
+        """Return a refresh token for the integration user, good until it is revoked."""
         token = f"5Aep861{secrets.token_urlsafe(60)}"
         self._org.database.execute("INSERT INTO _refresh_token VALUES (?, 0)", (_hash(token),))
         return token
 
     def is_good(self, refresh_token: str) -> bool:
-        """Whether the token was given out, or is that of the settings, and was not revoked."""
+        """Return whether the token was given out, or is that of the settings, and was not revoked."""
         row = self._org.database.row(
             "SELECT is_revoked FROM _refresh_token WHERE token_hash = ?", (_hash(refresh_token),)
         )

@@ -41,7 +41,7 @@ class _BulkIngestResource:
         self._jobs = IngestJobs(context, self._work)
 
     def create(self, request: ApiRequest) -> Response:
-        """The new job, which is Open."""
+        """Create the new job, which is Open."""
         document = request.json_object()
         entity, operation = document.get("object"), document.get("operation")
         if operation not in OPERATIONS or not isinstance(entity, str):
@@ -90,7 +90,7 @@ class _BulkIngestResource:
         return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})
 
     def look(self, request: ApiRequest) -> Response:
-        """The job; looking may move it on."""
+        """Return the job; looking may move it on."""
         job = self._jobs.look(request.path["id"])
         detail = {
             "jobType": "V2Ingest",
@@ -102,7 +102,7 @@ class _BulkIngestResource:
         return JSONResponse(_facts(job) | detail | job.detail())
 
     def set_state(self, request: ApiRequest) -> Response:
-        """The job, closed for uploads or aborted."""
+        """Close the job for uploads, or abort it."""
         state = request.json_object().get("state")
         if state not in ("UploadComplete", "Aborted"):
             raise ApiError("INVALIDJOBSTATE", "state can only be set to UploadComplete or Aborted")
@@ -114,7 +114,7 @@ class _BulkIngestResource:
         return Response(status_code=204)
 
     def results(self, kind: str) -> Any:
-        """The handler of one kind of results."""
+        """Return the handler of one kind of results."""
 
         def handler(request: ApiRequest) -> Response:
             job = self._jobs.get(request.path["id"])

@@ -50,7 +50,7 @@ class BulkJob:
         return DELIMITERS[self.delimiter_name]
 
     def facts(self) -> dict[str, Any]:
-        """As every answer about the job shows it."""
+        """Return the facts as every answer about the job shows them."""
         return {
             "id": self.id,
             "operation": self.operation,
@@ -67,7 +67,7 @@ class BulkJob:
         }
 
     def detail(self) -> dict[str, Any]:
-        """What the answer about this one job shows besides."""
+        """Return what the answer about this one job shows besides."""
         detail = {"retries": 0, "totalProcessingTime": self.changed_at - self.created_at}
         return detail | ({"errorMessage": self.error} if self.error else {})
 
@@ -131,7 +131,7 @@ class BulkJobs(ABC, Generic[AnyJob]):
         return job
 
     def get(self, job_id: str) -> AnyJob:
-        """The job as it stands. Raises ApiError NOT_FOUND."""
+        """Return the job as it stands. Raises ApiError NOT_FOUND."""
         row = self._database.row(f"SELECT job FROM {self._table} WHERE id = ?", (job_id,))
         if row is None:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
@@ -143,7 +143,7 @@ class BulkJobs(ABC, Generic[AnyJob]):
         return [self._kind(**json.loads(row[0])) for row in rows]
 
     def look(self, job_id: str) -> AnyJob:
-        """The job, moved on as far as this look or the clock moves it. Raises ApiError NOT_FOUND."""
+        """Return the job, moved on as far as this look or the clock moves it. Raises ApiError NOT_FOUND."""
         with self._database.lock:  # two looks at once run the job once
             job = self.get(job_id)
             step = self._org.settings.bulk_step

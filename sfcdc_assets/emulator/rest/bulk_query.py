@@ -33,7 +33,7 @@ class _BulkQueryResource:
         self._jobs = QueryJobs(context)
 
     def create(self, request: ApiRequest) -> Response:
-        """The new job; a query that cannot run is refused here."""
+        """Create the new job; a query that cannot run is refused here."""
         document = request.json_object()
         operation, query = document.get("operation"), document.get("query")
         if operation not in ("query", "queryAll") or not isinstance(query, str):
@@ -58,11 +58,11 @@ class _BulkQueryResource:
         return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})
 
     def look(self, request: ApiRequest) -> Response:
-        """The job; looking may move it on."""
+        """Return the job; looking may move it on."""
         return JSONResponse(_detail_json(self._jobs.look(request.path["id"])))
 
     def abort(self, request: ApiRequest) -> Response:
-        """The aborted job."""
+        """Abort the job."""
         if request.json_object().get("state") != "Aborted":
             raise ApiError("API_ERROR", "state can only be set to Aborted")
         return JSONResponse(_detail_json(self._jobs.abort(request.path["id"])))
@@ -73,7 +73,7 @@ class _BulkQueryResource:
         return Response(status_code=204)
 
     def results(self, request: ApiRequest) -> Response:
-        """A page of CSV, streamed; `Sforce-Locator` leads to the next one and is `null` on the last."""
+        """Return a page of CSV, streamed; `Sforce-Locator` leads to the next one and is `null` on the last."""
         job = self._jobs.get(request.path["id"])
         if job.api_version != request.version:
             message = f"the job was created with API version {job.api_version}; its results must be read with the same"

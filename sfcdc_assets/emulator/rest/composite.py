@@ -27,7 +27,7 @@ class _AllOrNoneFailedError(Exception):
 
 
 def add_composite(context: RestContext) -> None:
-    """The two resources."""
+    """Add the two resources."""
     resource = _CompositeResource(context)
     context.add("/composite", {"POST": resource.composite})
     context.add("/composite/batch", {"POST": resource.batch})
@@ -134,7 +134,7 @@ def _subrequests(document: dict[str, Any], key: str, most: int = _MAX_SUBREQUEST
 
 
 def _resolved(value: Any, bodies: dict[str, Any]) -> Any:
-    """The value with each `@{referenceId.path}` replaced by what the earlier subrequest answered."""
+    """Return the value with each `@{referenceId.path}` replaced by what the earlier subrequest answered."""
     if isinstance(value, dict):
         return {name: _resolved(item, bodies) for name, item in value.items()}
     if isinstance(value, list):
@@ -156,7 +156,7 @@ def _looked_up(match: re.Match[str], bodies: dict[str, Any]) -> Any:
 
 
 def _failed(result: dict[str, Any]) -> bool:
-    """Whether a subrequest failed, or any record of one that changes many."""
+    """Return whether a subrequest failed, or any record of one that changes many."""
     body = result["body"]
     records = body if isinstance(body, list) else []
     return result["httpStatusCode"] >= 400 or any(

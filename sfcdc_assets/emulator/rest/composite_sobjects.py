@@ -22,7 +22,7 @@ _MAX_URL = 16_384
 
 
 def add_composite_sobjects(context: RestContext) -> None:
-    """The routes of record collections."""
+    """Add the routes of record collections."""
     resource = _CollectionResource(context)
     context.add("/composite/sobjects", {"POST": resource.create, "PATCH": resource.update, "DELETE": resource.delete})
     context.add("/composite/sobjects/{object}", {"GET": resource.read_by_url, "POST": resource.read_by_body})
@@ -35,21 +35,22 @@ class _CollectionResource:
         self._operations = RecordOperations(context)
 
     def create(self, request: ApiRequest) -> Response:
-        """A list of results in the order of `records`."""
+        """Create records; return a list of results in the order of `records`."""
         return self._run(request, "insert")
 
     def update(self, request: ApiRequest) -> Response:
-        """A list of results in the order of `records`, each of which has an `id`."""
+        """Update records; return a list of results in the order of `records`, each of which has an `id`."""
         return self._run(request, "update")
 
     def upsert(self, request: ApiRequest) -> Response:
-        """A list of results in the order of `records`, each of which says whether its record was created."""
+        """Upsert records; return a list of results in the order of `records`, each of which says whether its record was
+        created."""
         definition = self._context.definition(request.path["object"])
         field = self._operations.external_id_field(definition, request.path["field"])
         return self._run(request, "upsert", field.name)
 
     def delete(self, request: ApiRequest) -> Response:
-        """A list of results in the order of `?ids=`."""
+        """Delete records; return a list of results in the order of `?ids=`."""
         ids = [record_id for record_id in request.query.get("ids", "").split(",") if record_id]
         _check_number(len(ids), _MAX_CHANGES)
         all_or_none = request.query.get("allOrNone", "false").lower() == "true"
@@ -57,14 +58,14 @@ class _CollectionResource:
         return JSONResponse(self._operations.run(request, changes, all_or_none=all_or_none))
 
     def read_by_url(self, request: ApiRequest) -> Response:
-        """Records of `?ids=` in that order, null where there is none; 414 for a list too long for a URL."""
+        """Return records of `?ids=` in that order, null where there is none; 414 for a list too long for a URL."""
         ids, fields = request.query.get("ids", ""), request.query.get("fields", "")
         if len(ids) + len(fields) > _MAX_URL:
             raise ApiError("URI_TOO_LONG", "URI Too Long; send the ids in the body of a POST", status=414)
         return self._read(request, [item for item in ids.split(",") if item], fields.split(",") if fields else [])
 
     def read_by_body(self, request: ApiRequest) -> Response:
-        """Records of `ids` in that order, null where there is none."""
+        """Return records of `ids` in that order, null where there is none."""
         document = request.json_object()
         ids, fields = document.get("ids"), document.get("fields")
         if not _is_texts(ids) or not _is_texts(fields):

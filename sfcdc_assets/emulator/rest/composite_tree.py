@@ -24,7 +24,7 @@ class _FailedError(Exception):
 
 
 def add_composite_tree(context: RestContext) -> None:
-    """The one resource."""
+    """Add the one resource."""
 
     def create(request: ApiRequest) -> Response:
         definition = context.definition(request.path["object"])
@@ -50,7 +50,7 @@ class _Tree:
         self.errors: list[dict[str, Any]] = []
 
     def check_names(self, records: list[dict[str, Any]]) -> None:
-        """Raises ApiError for too many records and for a referenceId that is missing or there twice."""
+        """Raise ApiError for too many records and for a referenceId that is missing or there twice."""
         names: list[str] = []
         waiting = list(records)
         while waiting:
@@ -70,7 +70,7 @@ class _Tree:
         parent: dict[str, str],
         depth: int,
     ) -> None:
-        """The records, then the children of each. `parent` holds the reference to the record above."""
+        """Create the records, then the children of each. `parent` holds the reference to the record above."""
         if depth > _MAX_DEPTH:
             raise ApiError("INVALID_INPUT", f"The tree has more than {_MAX_DEPTH} levels")
         for record in records:

@@ -22,7 +22,7 @@ ComputedRow = Mapping[str, StoredValue]
 def computed_object(
     name: str, prefix: str, fields: Mapping[str, Mapping[str, Any]], name_field: str | None = None
 ) -> ObjectDefinition:
-    """An object with these fields, in the form of object files, beside Id and the audit fields."""
+    """Return an object with these fields, in the form of object files, beside Id and the audit fields."""
     document = {
         "name": name,
         "label": name,
@@ -41,15 +41,15 @@ class ComputedObjects:
     rows: Callable[[ObjectDefinition], Sequence[ComputedRow]]
 
     def __or__(self, other: ComputedObjects) -> ComputedObjects:
-        """These and those of another."""
+        """Return these objects and those of another."""
         return ComputedObjects(
             {**self.definitions, **other.definitions},
             lambda each: (other if each.name in other.definitions else self).rows(each),
         )
 
     def given_to(self, compiled: CompiledQuery) -> CompiledQuery:
-        """The query with what it reads of these objects as common table expressions, so that it runs like any other,
-        whatever it joins them with. Each takes one parameter: the rows as JSON."""
+        """Return the query with what it reads of these objects as common table expressions, so that it runs like any
+        other, whatever it joins them with. Each takes one parameter: the rows as JSON."""
         read = {each.name: each for each in (compiled.definition, *compiled.others) if each.name in self.definitions}
         if not read:
             return compiled
@@ -86,7 +86,7 @@ def _with_tables(compiled: CompiledQuery, tables: str, parameters: tuple[Paramet
 
 
 def audit_fields(org: EmulatedOrg, record_id: str, created: int) -> dict[str, str | int]:
-    """The fields that every object has."""
+    """Return the fields that every object has."""
     moment = created // 1000 * 1000
     return {
         "Id": record_id,

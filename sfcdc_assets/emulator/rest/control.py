@@ -56,5 +56,5 @@ def control_routes(context: RestContext) -> list[Route]:
 
 
 def transaction_json(transaction: Transaction) -> dict[str, Any]:
-    """A transaction of the oracle as JSON; the names are those of the dataclasses."""
+    """Return a transaction of the oracle as JSON; the names are those of the dataclasses."""
     return asdict(transaction)

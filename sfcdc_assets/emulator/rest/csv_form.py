@@ -21,8 +21,8 @@ LINE_ENDINGS = {"LF": "\n", "CRLF": "\r\n"}
 
 
 def cells(field: FieldDefinition, values: Sequence[Any]) -> list[str]:
-    """Stored values of a field as what stands between the quotes of `csv_lines`. A column at a time: results have
-    millions of them."""
+    """Return stored values of a field as what stands between the quotes of `csv_lines`. A column at a time: results
+    have millions of them."""
     if field.type == "boolean":
         return ["true" if value else "false" for value in values]
     if field.type == "datetime":
@@ -36,7 +36,7 @@ def cells(field: FieldDefinition, values: Sequence[Any]) -> list[str]:
 
 
 def csv_lines(columns: Sequence[Sequence[str]], delimiter: str, ending: str) -> list[str]:
-    """The lines of a table whose columns are `cells`."""
+    """Return the lines of a table whose columns are `cells`."""
     between = f'"{delimiter}"'
     return [f'"{between.join(row)}"{ending}' for row in zip(*columns, strict=True)]
 
@@ -47,7 +47,7 @@ def csv_line(values: Sequence[str], delimiter: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text inside quotes: quotes of its own are doubled, line breaks stay as they are."""
+    """Return a text inside quotes: quotes of its own are doubled, line breaks stay as they are."""
     return text.replace('"', '""')
 
 
@@ -56,7 +56,7 @@ def _number(value: float | str) -> str:
 
 
 def _datetime(milliseconds: int) -> str:
-    """As `datetime_text` writes it, with Z."""
+    """Write a time as `datetime_text` does, with Z."""
     day, of_day = divmod(milliseconds, DAY)
     seconds, thousandths = divmod(of_day, 1000)
     return f"{_date(day)}T{_time(seconds)}.{thousandths:03}Z"
@@ -69,14 +69,14 @@ def _date(day: int) -> str:
 
 @cache
 def _time(seconds: int) -> str:
-    """Of a day, which has 86,400 of them."""
+    """Write a time of day, of which there are 86,400."""
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     return f"{hour:02}:{minute:02}:{second:02}"
 
 
 def java_double(value: float) -> str:
-    """A double as Java prints it, which is how Salesforce does: 12.5, 0.001, 1.2345678E7, 1.0E-4."""
+    """Return a double as Java prints it, which is how Salesforce does: 12.5, 0.001, 1.2345678E7, 1.0E-4."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -88,7 +88,7 @@ _NULL = "#N/A"
 
 
 def read_rows(text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows. Raises ApiError InvalidBatch for what is no such file."""
+    """Return the header and the rows. Raises ApiError InvalidBatch for what is no such file."""
     try:
         lines = list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
@@ -105,7 +105,7 @@ def read_rows(text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
 
 
 def record_of(header: list[str], row: list[str]) -> dict[str, Any]:
-    """The record of a row, in the form of a REST request."""
+    """Return the record of a row, in the form of a REST request."""
     record: dict[str, Any] = {}
     for name, value in zip(header, row, strict=True):
         if value == "":

@@ -17,7 +17,7 @@ Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
 
 
 def visible_objects(org: EmulatedOrg) -> list[ObjectDefinition]:
-    """Those that the client knows, with the fields that it may see."""
+    """Return those that the client knows, with the fields that it may see."""
     definitions = org.field_security.visible_definitions
     return [each for name, each in definitions.items() if name not in org.hidden_objects]
 
@@ -92,7 +92,7 @@ def _publisher(custom: bool) -> str:
 
 
 def _data_type(field: FieldDefinition) -> str:
-    """As Setup shows it: Text(80), Lookup(Account), Number(16, 2)."""
+    """Return the data type as Setup shows it: Text(80), Lookup(Account), Number(16, 2)."""
     if field.type == "reference":
         return f"Lookup({','.join(field.reference_to)})"
     if field.type in {"double", "currency", "percent", "int"}:
@@ -129,7 +129,7 @@ def check_one_batch(compiled: CompiledQuery) -> None:
 
 
 def _equalled(condition: Condition | None) -> Iterator[str]:
-    """The fields, in lower case, that must have one of some values for the condition to be true."""
+    """Yield the fields, in lower case, that must have one of some values for the condition to be true."""
     if isinstance(condition, Chain) and condition.operator.upper() == "AND":
         for part in condition.conditions:
             yield from _equalled(part)

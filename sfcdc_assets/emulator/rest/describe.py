@@ -128,7 +128,7 @@ def _child_json(each: ChildRelationship) -> dict[str, Any]:
 
 
 def record_type_infos(definition: ObjectDefinition, instance: str) -> list[dict[str, Any]]:
-    """The record types of a describe: the object's own, the first being the user's default, and Master."""
+    """Return the record types of a describe: the object's own, the first being the user's default, and Master."""
     own = record_types(definition, instance)
     known = [*((each.name, each.developer_name, each.id) for each in own), ("Master", "Master", MASTER_TYPE)]
     return [
@@ -146,7 +146,7 @@ def record_type_infos(definition: ObjectDefinition, instance: str) -> list[dict[
 
 
 def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
-    """The object-level part of a describe."""
+    """Return the object-level part of a describe."""
     url = f"{data_path}/sobjects/{definition.name}"
     is_event = definition.name.endswith("__e")
     is_written = definition.name not in setup_definitions() and not is_event

@@ -25,14 +25,14 @@ class EventSchemas(Protocol):
     """The schemas of the org's events, such as its event bus keeps them."""
 
     def newest_schema_id(self, entity: str) -> str:
-        """The id of the schema in which an entity's next event will be."""
+        """Return the id of the schema in which an entity's next event will be."""
 
     def schema_json(self, schema_id: str) -> str | None:
-        """A schema that is or once was in use; None if there never was one of that id."""
+        """Return a schema that is or once was in use; None if there never was one of that id."""
 
 
 def add_event_schemas(context: RestContext, schemas: EventSchemas) -> None:
-    """Both resources."""
+    """Add both resources."""
 
     def by_name(request: ApiRequest) -> Response:
         name = request.path["event"]

@@ -8,8 +8,8 @@ from starlette.types import Message, Send
 
 
 def halved(send: Send, pause: float | None) -> Send:
-    """Sends an answer in two halves with `pause` seconds between them, or for None the first one alone, though the
-    whole length is announced."""
+    """Send an answer in two halves with `pause` seconds between them, or for None the first one alone, though the whole
+    length is announced."""
     start: Message = {}
     body = bytearray()
 

@@ -10,8 +10,8 @@ _MAX_DEPTH = 100
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The document. Raises ValueError for what is no JSON (NaN and Infinity, which Python reads, are none) or is nested
-    too deeply."""
+    """Return the document. Raises ValueError for what is no JSON (NaN and Infinity, which Python reads, are none) or is
+    nested too deeply."""
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except RecursionError:

@@ -24,7 +24,7 @@ _LAST_WITH_THEM = 48
 
 
 def add_limits(context: RestContext, measured: Callable[[], Limits] | None = None) -> None:
-    """The resources; `measured` brings the values other parts of the org count themselves (events)."""
+    """Add the resources; `measured` brings the values other parts of the org count themselves (events)."""
 
     def limits(request: ApiRequest) -> Response:
         values = {**_UNUSED, **counted_limits(context.org, context.usage), **(measured() if measured else {})}
@@ -47,7 +47,7 @@ def add_limits(context: RestContext, measured: Callable[[], Limits] | None = Non
 
 
 def counted_limits(org: EmulatedOrg, usage: ApiUsage) -> Limits:
-    """The allowances that are counted where requests are served, and what the records take."""
+    """Return the allowances that are counted where requests are served, and what the records take."""
     settings = org.settings
     used = {
         "DailyApiRequests": (settings.daily_api_requests, usage.used()),

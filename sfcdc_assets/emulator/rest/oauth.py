@@ -60,7 +60,7 @@ class TokenError(SfcdcError):
 
 
 def oauth_routes(context: RestContext) -> list[Route]:
-    """The authorize, token, introspect and revoke endpoints."""
+    """Return the authorize, token, introspect and revoke endpoints."""
     resource = _OAuth(context)
     return [
         Route("/services/oauth2/authorize", resource.authorize, methods=["GET"]),
@@ -89,7 +89,7 @@ class _OAuth:
         return RedirectResponse(f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{urlencode(answer)}", 302)
 
     async def token(self, request: Request) -> Response:
-        """A token, or 400 with `error` and `error_description`."""
+        """Return a token, or 400 with `error` and `error_description`."""
         form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
         return await run_in_threadpool(self._token, request, form)
 
@@ -188,7 +188,7 @@ class _OAuth:
         return self._context.org.settings.credentials
 
     async def introspect(self, request: Request) -> Response:
-        """What a token is worth, to the client that it was given to."""
+        """Say what a token is worth, to the client that it was given to."""
         form = dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
         return await run_in_threadpool(self._introspect, request, form)
 

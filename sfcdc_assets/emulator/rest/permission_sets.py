@@ -47,7 +47,7 @@ PERMISSION_OBJECTS = {each.name: each for each in (_PERMISSION_SET, _ASSIGNMENT,
 
 
 def permission_rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-    """The rows of one of the objects as they are now."""
+    """Return the rows of one of the objects as they are now."""
     instance = instance_characters(org.seed)
     sets = [new_id("0PS", instance, number) for number in (1, 2)]
     if definition is _PERMISSION_SET:

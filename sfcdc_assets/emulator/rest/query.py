@@ -43,7 +43,8 @@ def add_query(context: RestContext) -> None:
 
 
 def compile_for(context: RestContext, text: str, *, include_deleted: bool) -> CompiledQuery:
-    """A query as the client may ask it. Raises ApiError, INSUFFICIENT_ACCESS for an object the client may not read."""
+    """Return a query as the client may ask it. Raises ApiError, INSUFFICIENT_ACCESS for an object the client may not
+    read."""
     tables = context.org.field_security.visible_definitions
     return compile_over(context, text, tables, context.computed, include_deleted=include_deleted)
 
@@ -56,7 +57,7 @@ def compile_over(
     *,
     include_deleted: bool = False,
 ) -> CompiledQuery:
-    """The same over some of the org's objects and some computed ones, which hide objects of the same name."""
+    """Return the same over some of the org's objects and some computed ones, which hide objects of the same name."""
     org = context.org
     compiled = compile_query(
         text,
@@ -91,7 +92,7 @@ class _QueryResource:
         self._compiled: dict[str, CompiledQuery] = {}
 
     def query(self, request: ApiRequest) -> Response:
-        """Records of a SOQL query, deleted ones left out."""
+        """Return records of a SOQL query, deleted ones left out."""
         return self._run(request, include_deleted=False)
 
     def query_all(self, request: ApiRequest) -> Response:
@@ -99,7 +100,7 @@ class _QueryResource:
         return self._run(request, include_deleted=True)
 
     def more(self, request: ApiRequest) -> Response:
-        """A later page, by its locator; valid for two days."""
+        """Return a later page, by its locator; valid for two days."""
         match = _LOCATOR.fullmatch(request.path["locator"])
         oldest = self._context.org.clock() - self._context.org.settings.query_locator_lifetime
         row = match and self._database.row(
@@ -117,7 +118,7 @@ class _QueryResource:
         return _page(request, total, records, match.group(1), following)
 
     def _compiled_again(self, locator: str) -> CompiledQuery:
-        """The query of a locator from before a restart. Raises ApiError if it can no longer be asked so."""
+        """Return the query of a locator from before a restart. Raises ApiError if it can no longer be asked so."""
         row = self._database.row("SELECT text, deleted, sql FROM _query_text WHERE locator = ?", (locator,))
         with suppress(ApiError):
             compiled = compile_for(self._context, row[0], include_deleted=bool(row[1])) if row else None

@@ -24,12 +24,13 @@ _NUMBERS = frozenset({"Integer", "Double"})
 
 
 def asks_for_columns(request: ApiRequest) -> bool:
-    """Whether a query is to be answered with its columns in place of its records."""
+    """Return whether a query is to be answered with its columns in place of its records."""
     return request.query.get("columns", "").lower() == "true"
 
 
 def query_columns(compiled: CompiledQuery) -> dict[str, Any]:
-    """The whole answer. Fields come in their order; after them inner queries and parents by type, as in records."""
+    """Return the whole answer. Fields come in their order; after them inner queries and parents by type, as in
+    records."""
     definition = compiled.definition
     return {
         "columnMetadata": list(_groups(compiled) if compiled.counts else _fields(compiled)),
@@ -41,7 +42,7 @@ def query_columns(compiled: CompiledQuery) -> dict[str, Any]:
 
 
 def _groups(compiled: CompiledQuery) -> Iterator[dict[str, Any]]:
-    """Those of groups; `SELECT COUNT()` has none, because it has no records."""
+    """Yield those of groups; `SELECT COUNT()` has none, because it has no records."""
     for item, name, field in zip(compiled.query.items, compiled.counts, compiled.count_fields, strict=False):
         if isinstance(item, ComputedField | FormattedField):
             yield _column(name, field, shown=_shown(item.operand), aggregate=True)
@@ -66,7 +67,8 @@ def _fields(compiled: CompiledQuery) -> Iterator[dict[str, Any]]:
 def _nested(
     compiled: CompiledQuery, selected: tuple[SelectedField, ...], path: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
-    """The columns of the record at `path` (`Account`, `Owner`), parents where the first of their fields stands."""
+    """Yield the columns of the record at `path` (`Account`, `Owner`), parents where the first of their fields
+    stands."""
     depth, seen = len(path), set[str]()
     parents = {each.path: each.definition for each in compiled.parents}
     holder = parents.get(path, compiled.definition)
@@ -113,5 +115,5 @@ def _column(
 
 
 def _is_number(field: FieldDefinition | None) -> bool:
-    """Whether what an aggregate answers is a number: a plain one has no field whose form it takes."""
+    """Return whether what an aggregate answers is a number: a plain one has no field whose form it takes."""
     return field is None or _APEX_TYPES.get(field.type) in _NUMBERS

@@ -40,7 +40,7 @@ def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> 
 
 
 def _by_type(parent: ParentByType, row: Sequence[Any], data_path: str) -> dict[str, Any] | None:
-    """The parent with the fields that are chosen for its object; null without one, or where none are chosen."""
+    """Return the parent with the fields that are chosen for its object; null without one, or where none are chosen."""
     parent_id = row[parent.id_column]
     found = next((each for each in parent.definitions if str(parent_id).startswith(each.key_prefix)), None)
     if found is None or found.name not in parent.fields:
@@ -50,7 +50,7 @@ def _by_type(parent: ParentByType, row: Sequence[Any], data_path: str) -> dict[s
 
 
 def rest_value(field: FieldDefinition, value: Any) -> Any:
-    """A stored value in its REST form: datetimes end in +0000, times in Z."""
+    """Return a stored value in its REST form: datetimes end in +0000, times in Z."""
     if field.type == "boolean":
         return bool(value)
     if value is None:

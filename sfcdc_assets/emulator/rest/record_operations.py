@@ -46,7 +46,7 @@ class RecordOperations:
         self._context = context
 
     def definition_of(self, record: Mapping[str, Any]) -> ObjectDefinition:
-        """The object a record says it is of. Raises RecordError."""
+        """Return the object a record says it is of. Raises RecordError."""
         attributes = record.get("attributes")
         name = attributes.get("type") if isinstance(attributes, dict) else None
         if not isinstance(name, str):
@@ -63,7 +63,8 @@ class RecordOperations:
         record: Mapping[str, Any],
         external_id: str = "Id",
     ) -> Change:
-        """The change that one of `OPERATIONS` makes of a record; `definition` may raise when the change is made."""
+        """Return the change that one of `OPERATIONS` makes of a record; `definition` may raise when the change is
+        made."""
 
         def change(unit_of_work: UnitOfWork) -> dict[str, Any]:
             return self._change(unit_of_work, operation, definition(), record, external_id)
@@ -71,7 +72,7 @@ class RecordOperations:
         return change
 
     def insertion(self, request: ApiRequest, record: Mapping[str, Any]) -> Change:
-        """Creates a record, or publishes it if it is of a platform event."""
+        """Create a record, or publish it if it is of a platform event."""
         attributes = record.get("attributes")
         name = attributes.get("type") if isinstance(attributes, dict) else None
         event = self._context.platform_event(name) if isinstance(name, str) else None
@@ -85,7 +86,7 @@ class RecordOperations:
         return publish
 
     def deletion(self, record_id: str) -> Change:
-        """Deletes a record of which only the id is known."""
+        """Delete a record of which only the id is known."""
 
         def change(unit_of_work: UnitOfWork) -> dict[str, Any]:
             unit_of_work.delete(self._context.definition(self.entity_of(record_id)).name, record_id)
@@ -94,14 +95,14 @@ class RecordOperations:
         return change
 
     def entity_of(self, record_id: str) -> str:
-        """The object that an id belongs to. Raises RecordError MALFORMED_ID."""
+        """Return the object that an id belongs to. Raises RecordError MALFORMED_ID."""
         for definition in self._context.org.definitions.values():
             if record_id.startswith(definition.key_prefix):
                 return definition.name
         raise RecordError("MALFORMED_ID", f"malformed id {record_id}")
 
     def external_id_field(self, definition: ObjectDefinition, name: str) -> FieldDefinition:
-        """A field that an upsert may go by. Raises ApiError NOT_FOUND."""
+        """Return a field that an upsert may go by. Raises ApiError NOT_FOUND."""
         field = definition.field(name)
         if field is None or not (field.external_id or field.name == "Id"):
             message = f"Provided external ID field does not exist or is not accessible: {name}"
@@ -109,7 +110,8 @@ class RecordOperations:
         return field
 
     def holder(self, definition: ObjectDefinition, field: FieldDefinition, value: object) -> str | None:
-        """The id of the live record with a value in an external id field, or None. Raises MultipleChoicesError."""
+        """Return the id of the live record with a value in an external id field, or None. Raises
+        MultipleChoicesError."""
         try:
             wanted = stored_value(field, value)
         except RecordError:
@@ -189,7 +191,8 @@ class RecordOperations:
         return {"id": to_18(record_id), "created": False}
 
     def _with_references(self, definition: ObjectDefinition, values: dict[str, Any]) -> dict[str, Any]:
-        """The values with each parent named by its external id (`Account: {External_Key__c: x}`) named by its id."""
+        """Return the values with each parent named by its external id (`Account: {External_Key__c: x}`) named by its
+        id."""
         result: dict[str, Any] = {}
         for name, value in values.items():
             if not isinstance(value, dict):
@@ -216,7 +219,7 @@ class RecordOperations:
 
 
 def record_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The field values of a record in a request: all but `attributes`."""
+    """Return the field values of a record in a request: all but `attributes`."""
     return {name: value for name, value in document.items() if name != "attributes"}
 
 

@@ -19,7 +19,7 @@ _MAX_IDS = 600_000
 
 
 def add_replication(context: RestContext) -> None:
-    """The two resources of each object."""
+    """Add the two resources of each object."""
     org = context.org
 
     def updated(request: ApiRequest) -> Response:

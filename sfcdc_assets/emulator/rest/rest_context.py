@@ -74,7 +74,7 @@ class RestContext:
 
     @contextmanager
     def transaction(self, request: ApiRequest) -> Iterator[UnitOfWork]:
-        """The unit of work for a request's changes: that of the composite request around it, or one of its own.
+        """Yield the unit of work for a request's changes: that of the composite request around it, or one of its own.
 
         Platform events that are published inside are stored at its end: with its changes if they are published after
         the commit, and in any case if they are published immediately.
@@ -100,7 +100,7 @@ class RestContext:
             self.publisher.store(events)
 
     def platform_event(self, name: str) -> PlatformEventDefinition | None:
-        """The platform event a path or a record names, if the client may see it."""
+        """Return the platform event a path or a record names, if the client may see it."""
         return self.org.platform_events.find(name) if self.publisher is not None else None
 
     def publish(
@@ -129,8 +129,8 @@ class RestContext:
                 self._ambient.unit_of_work = None
 
     def definition(self, name: str, *, to_read: bool = False) -> ObjectDefinition:
-        """The object a path names; `to_read`: it may be a computed one, too. Raises ApiError: NOT_FOUND if hidden or
-        unknown, INSUFFICIENT_ACCESS if not readable."""
+        """Return the object a path names; `to_read`: it may be a computed one, too. Raises ApiError: NOT_FOUND if
+        hidden or unknown, INSUFFICIENT_ACCESS if not readable."""
         known = {**self.org.definitions, **self.computed.definitions} if to_read else self.org.definitions
         for definition in known.values():
             if definition.name.lower() == name.lower() and definition.name not in self.org.hidden_objects:
@@ -140,7 +140,7 @@ class RestContext:
         raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
 
     def check_readable(self, definition: ObjectDefinition) -> None:
-        """Raises ApiError INSUFFICIENT_ACCESS if the client has no right to read the object."""
+        """Raise ApiError INSUFFICIENT_ACCESS if the client has no right to read the object."""
         if definition.name in self.org.unreadable_objects:
             raise ApiError("INSUFFICIENT_ACCESS", f"no read access to object {definition.name}", status=403)
 
@@ -181,7 +181,7 @@ class RestContext:
         return response
 
     def authenticate(self, request: Request) -> str:
-        """The user a request's token belongs to. Raises ApiError INVALID_SESSION_ID."""
+        """Return the user a request's token belongs to. Raises ApiError INVALID_SESSION_ID."""
         token = _TOKEN.fullmatch(request.headers.get("authorization", ""))
         user_id = self.sessions.user_of(token.group(1)) if token else None
         if user_id is None:

@@ -83,7 +83,7 @@ class RestView:
                 yield
 
     def _hidden(self) -> list[Sequence[ReplacedRow]]:
-        """What REST does not see yet, oldest first; older commits are forgotten."""
+        """Return what REST does not see yet, oldest first; older commits are forgotten."""
         delay = self.delay
         visible_until = self._clock() - delay
         with self._database.lock:

@@ -66,7 +66,7 @@ def add_search(context: RestContext) -> None:
 
 
 def _alternatives(text: str) -> list[list[re.Pattern[str]]]:
-    """Of each alternative, what each of its words matches."""
+    """Return what each word matches, for each alternative."""
     alternatives: list[list[re.Pattern[str]]] = [[]]
     for quoted, word in _WORD.findall(text):
         if word.upper() == "OR":
@@ -104,7 +104,7 @@ def _returned(context: RestContext, returning: str | None) -> Iterator[_Returned
 
 
 def _split(text: str) -> Iterator[str]:
-    """At commas that stand in no parentheses."""
+    """Split at commas that stand in no parentheses."""
     depth = start = 0
     for place, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")

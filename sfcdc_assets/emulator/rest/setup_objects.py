@@ -35,7 +35,7 @@ def setup_definitions() -> Mapping[str, ObjectDefinition]:
 
 
 def no_event_usage(start: int, end: int) -> Mapping[str, int]:
-    """Of an org without an event bus."""
+    """Return the usage of an org without an event bus."""
     return {}
 
 
@@ -53,7 +53,8 @@ def setup_objects(org: EmulatedOrg, event_usage: EventUsage) -> ComputedObjects:
 
 
 def _usage(org: EmulatedOrg, event_usage: EventUsage) -> Facts:
-    """Of the last 24 full hours (https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/
+    """Yield the usage of the last 24 full hours
+    (https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/
     object_reference/sforce_api_objects_platformeventusagemetric.htm)."""
     end = org.clock() // HOUR * HOUR
     for number, (name, value) in enumerate(sorted(event_usage(end - DAY, end).items()), 1):

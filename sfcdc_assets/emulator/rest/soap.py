@@ -27,7 +27,7 @@ from sfcdc_assets.emulator.rest.rest_context import RestContext, base_url
 
 
 def is_right_password(context: RestContext, username: str, password: str) -> bool:
-    """Whether the user's password, with the security token at its end, is right."""
+    """Return whether the user's password, with the security token at its end, is right."""
     credentials = context.org.settings.credentials
     expected = credentials.password + credentials.security_token
     is_right_user = hmac.compare_digest(username.lower().encode(), credentials.username.lower().encode())
@@ -35,8 +35,8 @@ def is_right_password(context: RestContext, username: str, password: str) -> boo
 
 
 def login_result(context: RestContext, server: str, api: str, version: str) -> str:
-    """The elements inside `result`, with a new session of the integration user. `server`: the URL of the SOAP APIs up
-    to their letters; `api`: the letter of the one that was asked."""
+    """Return the elements inside `result`, with a new session of the integration user. `server`: the URL of the SOAP
+    APIs up to their letters; `api`: the letter of the one that was asked."""
     org = context.org
     tail = f"{version}/{to_15(org.organization_id)}"
     values = {
@@ -51,7 +51,7 @@ def login_result(context: RestContext, server: str, api: str, version: str) -> s
 
 
 def user_info(org: EmulatedOrg) -> str:
-    """The elements of `GetUserInfoResult`."""
+    """Return the elements of `GetUserInfoResult`."""
     account = org.definitions.get("Account")
     return _elements(
         {
@@ -125,7 +125,7 @@ def _answer(context: RestContext, body: bytes, api: str, version: str, server: s
 
 
 def _envelope_in(body: bytes, name: str) -> Element:
-    """The request, as one to the Partner API has it. Raises ApiError."""
+    """Return the request, as one to the Partner API has it. Raises ApiError."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         raise ApiError("INVALID_SOAP", "document types are not allowed")
     try:
@@ -140,7 +140,8 @@ def _envelope_in(body: bytes, name: str) -> Element:
 
 
 def _called(context: RestContext, envelope: Element, version: str, server: str, api: str) -> tuple[str, str]:
-    """The name of the call, and what its answer has inside. `server`: up to the APIs' letters. Raises ApiError."""
+    """Return the name of the call, and what its answer has inside. `server`: up to the APIs' letters. Raises
+    ApiError."""
     login = envelope.find(f"{_SOAP}Body/{_PARTNER}login")
     if login is not None:
         return "login", _login(context, login, server, api, version)
@@ -176,7 +177,7 @@ def _called(context: RestContext, envelope: Element, version: str, server: str, 
 
 
 def _login(context: RestContext, login: Element, server: str, api: str, version: str) -> str:
-    """A session for the integration user; the password ends with the security token, as in every such login."""
+    """Return a session for the integration user; the password ends with the security token, as in every such login."""
     username, password = (login.findtext(f"{_PARTNER}{name}", "").strip() for name in ("username", "password"))
     if not is_right_password(context, username, password):
         raise ApiError("INVALID_LOGIN", "Invalid username, password, security token; or user locked out.")

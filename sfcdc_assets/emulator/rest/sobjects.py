@@ -21,7 +21,7 @@ from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 
 def add_sobjects(context: RestContext) -> None:
-    """The routes of single records."""
+    """Add the routes of single records."""
     resource = _RecordResource(context)
     context.add("/sobjects/{object}", {"POST": resource.create, "GET": resource.basic})
     record = "/sobjects/{object}/{id}"
@@ -41,7 +41,7 @@ class _RecordResource:
         self._operations = RecordOperations(context)
 
     def basic(self, request: ApiRequest) -> Response:
-        """The object (or platform event) itself and no recent items."""
+        """Return the object (or platform event) itself and no recent items."""
         event = self._context.platform_event(request.path["object"])
         definition = event.shape if event else self._context.definition(request.path["object"], to_read=True)
         return JSONResponse({"objectDescribe": {"name": definition.name, "label": definition.label}, "recentItems": []})
@@ -80,7 +80,7 @@ class _RecordResource:
         return bool(record and record.get("IsDeleted"))
 
     def read_by_external_id(self, request: ApiRequest) -> Response:
-        """The record that has the value in an external id field."""
+        """Return the record that has the value in an external id field."""
         definition = self._context.definition(request.path["object"])
         self._context.check_readable(definition)
         field = self._operations.external_id_field(definition, request.path["field"])

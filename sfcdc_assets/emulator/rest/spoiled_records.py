@@ -17,7 +17,8 @@ def spoiled_fields(settings: OrgSettings, record_id: object) -> tuple[str, ...]:
 
 
 def spoiled(settings: OrgSettings, record_id: object, values: dict[str, Any]) -> dict[str, Any]:
-    """The values by field name as the org gives them. Raises ApiError for a record that it cannot give at all."""
+    """Return the values by field name as the org gives them. Raises ApiError for a record that it cannot give at
+    all."""
     fields = settings.spoiled_records.get(str(record_id))
     if fields is None:
         return values

@@ -41,7 +41,7 @@ STREAMING_OBJECTS = {each.name: each for each in (PUSH_TOPIC, STREAMING_CHANNEL)
 
 
 def streaming_rows(context: RestContext, service: CometdService, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-    """The rows of one of the objects, for SOQL. Raises ApiError INSUFFICIENT_ACCESS."""
+    """Return the rows of one of the objects, for SOQL. Raises ApiError INSUFFICIENT_ACCESS."""
     context.check_readable(definition)
     if definition is PUSH_TOPIC:
         return [_topic_row(context, each) for each in service.topics.push_topics.all()]

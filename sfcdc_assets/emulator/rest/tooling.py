@@ -24,7 +24,7 @@ _OBJECTS = {definition.name: definition for definition in (*CHANNEL_OBJECTS, MAN
 
 
 def add_tooling(context: RestContext) -> None:
-    """The routes."""
+    """Add the routes."""
     resource = _ToolingResource(context)
     context.add("/tooling/query", {"GET": resource.query})
     context.add("/tooling/sobjects", {"GET": resource.all_objects})
@@ -67,7 +67,7 @@ class _ToolingResource:
         return JSONResponse(body | {"entityTypeName": definition.name, "records": records})
 
     def all_objects(self, request: ApiRequest) -> Response:
-        """The objects that `tooling/sobjects` has."""
+        """Return the objects that `tooling/sobjects` has."""
         path = f"{request.data_path}/tooling"
         objects = [object_json(_OBJECTS[name], path) for name in sorted(_OBJECTS)]
         return JSONResponse({"encoding": "UTF-8", "maxBatchSize": 200, "sobjects": objects})

@@ -68,7 +68,7 @@ class _ChannelResource:
         return JSONResponse({"id": channel.id, **CREATED}, status_code=201)
 
     def read_channel(self, request: ApiRequest) -> Response:
-        """The channel with its metadata."""
+        """Return the channel with its metadata."""
         channel = self._org.channels.channel(request.path["id"])
         return JSONResponse(record_form(_CHANNEL, _channel_row(self._org, channel), request))
 
@@ -97,7 +97,7 @@ class _ChannelResource:
         return JSONResponse({"id": member.id, **CREATED}, status_code=201)
 
     def read_member(self, request: ApiRequest) -> Response:
-        """The member with its metadata."""
+        """Return the member with its metadata."""
         member = self._org.channels.member(request.path["id"])
         return JSONResponse(record_form(_MEMBER, _member_row(self._org, member), request))
 
@@ -127,7 +127,7 @@ class _ChannelResource:
 
 
 def channel_rows(org: EmulatedOrg, definition: ObjectDefinition) -> Sequence[ComputedRow]:
-    """The rows of one of the objects, for queries."""
+    """Return the rows of one of the objects, for queries."""
     if definition is _CHANNEL:
         return [_channel_row(org, channel) for channel in org.channels.all()]
     members = org.channels.members()
@@ -165,7 +165,7 @@ def _member_row(org: EmulatedOrg, member: ChannelMember) -> Row:
 
 
 def _enriched_row(org: EmulatedOrg, number: int, member: ChannelMember, name: str) -> Row:
-    """A standard field is named, a custom one is given by its id."""
+    """Return the row of an enriched field; a standard field is named, a custom one is given by its id."""
     field = org.definitions[member.entity].field(name)
     facts: Row = {"ChannelMemberId": member.id, "Field": to_18(field.field_id) if field and field.field_id else name}
     return {**audit_fields(org, new_id("0v9", instance_characters(org.seed), number), member.created), **facts}

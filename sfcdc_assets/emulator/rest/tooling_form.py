@@ -32,17 +32,17 @@ _OF_METADATA = (
 
 
 def tooling_object(name: str, prefix: str, fields: Sequence[str], name_field: str | None) -> ObjectDefinition:
-    """An object of text fields, beside Id and the audit fields."""
+    """Return an object of text fields, beside Id and the audit fields."""
     return computed_object(name, prefix, {field: {"type": "string"} for field in fields}, name_field)
 
 
 def metadata_object(name: str, prefix: str, fields: Sequence[str]) -> ObjectDefinition:
-    """The same of one that is a component of metadata."""
+    """Return an object of text fields that is a component of metadata."""
     return tooling_object(name, prefix, (*_OF_METADATA, *fields), "DeveloperName")
 
 
 def metadata_row(developer_name: str, full_name: str, label: str, given: Mapping[str, Any]) -> Row:
-    """What a row of such an object has of that; `given` is its metadata."""
+    """Return what a row of such an object has of that; `given` is its metadata."""
     return {
         "DeveloperName": developer_name,
         "FullName": full_name,
@@ -55,7 +55,7 @@ def metadata_row(developer_name: str, full_name: str, label: str, given: Mapping
 
 
 def record_form(definition: ObjectDefinition, row: Row, request: ApiRequest) -> dict[str, Any]:
-    """A row as the record that is read by its id."""
+    """Return a row as the record that is read by its id."""
     url = f"{request.data_path}/tooling/sobjects/{definition.name}/{row['Id']}"
     given = json.loads(str(row["Metadata"]))
     values = {field.name: rest_value(field, row[field.name]) for field in definition.fields if field.name in row}
@@ -63,7 +63,7 @@ def record_form(definition: ObjectDefinition, row: Row, request: ApiRequest) -> 
 
 
 def metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata of a request. Raises ApiError REQUIRED_FIELD_MISSING."""
+    """Return the metadata of a request. Raises ApiError REQUIRED_FIELD_MISSING."""
     given = document.get("Metadata")
     if not isinstance(given, dict):
         raise ApiError("REQUIRED_FIELD_MISSING", "Required fields are missing: [Metadata]", ("Metadata",))
@@ -71,7 +71,7 @@ def metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def text(document: Mapping[str, Any], name: str) -> str:
-    """A text that must be there. Raises ApiError REQUIRED_FIELD_MISSING."""
+    """Return a text that must be there. Raises ApiError REQUIRED_FIELD_MISSING."""
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise ApiError("REQUIRED_FIELD_MISSING", f"Required fields are missing: [{name}]", (name,))
@@ -79,5 +79,5 @@ def text(document: Mapping[str, Any], name: str) -> str:
 
 
 def optional_text(document: Mapping[str, Any], name: str) -> str | None:
-    """A text, or None."""
+    """Return a text, or None."""
     return text(document, name) if document.get(name) is not None else None

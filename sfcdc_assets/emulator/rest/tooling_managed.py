@@ -56,7 +56,7 @@ class _ManagedResource:
         return JSONResponse({"id": made.id, **CREATED}, status_code=201)
 
     def read(self, request: ApiRequest) -> Response:
-        """The subscription with its metadata."""
+        """Return the subscription with its metadata."""
         found = self._org.managed_subscriptions.get(request.path["id"])
         return JSONResponse(record_form(MANAGED, _row(self._org, found), request))
 

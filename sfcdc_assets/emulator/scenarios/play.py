@@ -34,7 +34,7 @@ class Play:
         self.names[ME] = [NamedRecord("User", self.org.users.integration)]
 
     def records(self, names: str | Sequence[str]) -> list[NamedRecord]:
-        """The records of a name, or of several. Raises RecordError for a name that no step has given."""
+        """Return the records of a name, or of several. Raises RecordError for a name that no step has given."""
         found = []
         for name in [names] if isinstance(names, str) else names:
             if name not in self.names:
@@ -43,7 +43,7 @@ class Play:
         return found
 
     def record(self, name: str) -> NamedRecord:
-        """The one record of a name, or the first."""
+        """Return the one record of a name, or the first."""
         return self.records(name)[0]
 
     def add(self, name: str, entity: str, record_id: str) -> None:
@@ -51,7 +51,7 @@ class Play:
         self.names.setdefault(name, []).append(NamedRecord(entity, record_id))
 
     def values(self, given: Mapping[str, Any]) -> dict[str, object]:
-        """Values of a step as the org takes them. Beside plain ones there are
+        """Return the values of a step as the org takes them. Beside plain ones there are these.
 
         * `{record: acme}`, the id of a record,
         * `{day: 7}`, the date in a week, and `{day: 7, at: "19:00"}`, a moment of that day,

@@ -77,14 +77,14 @@ def scenarios() -> Mapping[str, Scenario]:
 
 
 def scenario_of(name: str) -> Scenario:
-    """Raises UnknownScenarioError."""
+    """Return the scenario of a name. Raise UnknownScenarioError where there is none."""
     if name not in scenarios():
         raise UnknownScenarioError(name, scenarios())
     return scenarios()[name]
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Raises ScenarioFileError."""
+    """Load a scenario. Raise ScenarioFileError for a file that holds none."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:

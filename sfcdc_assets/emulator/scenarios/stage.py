@@ -82,7 +82,7 @@ class ScenarioStage:
         return wanted
 
     def _happened(self, play: Play, step: Step) -> tuple[Transaction, ...]:
-        """Nobody else's transaction comes between, so that a fault strikes the step's own."""
+        """Return what happened. Nobody else's transaction comes between, so that a fault strikes the step's own."""
         with self._org.database.lock:
             before = self._org.last_commit_number
             armed = {fault: self._faults.armed(fault) for fault in step.faults or {}}

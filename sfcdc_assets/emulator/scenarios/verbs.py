@@ -50,7 +50,7 @@ def _update(play: Play, work: UnitOfWork, step: Options) -> None:
 
 
 def _reschedule(play: Play, work: UnitOfWork, step: Options) -> None:
-    """Not by `update`, which has no way to say what the series is from now on."""
+    """Reschedule a series, not by `update`, which has no way to say what the series is from now on."""
     record = play.record(step["reschedule"])
     play.names[step["reschedule"]] = [
         NamedRecord(record.entity, work.reschedule(record.id, play.values(step["values"])))
@@ -132,8 +132,8 @@ def _enable(play: Play, step: Options) -> None:
 
 
 def _field(play: Play, step: Options) -> None:
-    """As it is described, whatever a playing before made of it: its type is changed back, which events tell of as of
-    any such change. A field that was dropped and made again would lose its values without a word."""
+    """Make the field as it is described, whatever a playing before made of it: its type is changed back, which events
+    tell of as of any such change. A field that was dropped and made again would lose its values without a word."""
     entity, _, name = step["field"].partition(".")
     options = {key: value for key, value in step.items() if key != "field"}
     known = play.org.definitions[entity].fields_by_name.get(name) if entity in play.org.definitions else None

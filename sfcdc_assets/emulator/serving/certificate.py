@@ -27,7 +27,8 @@ class ServerCertificate:
 
 
 def server_certificate(directory: Path, names: Sequence[str] = ()) -> ServerCertificate:
-    """A certificate for localhost, 127.0.0.1, ::1 and `names` from the folder's authority, which is made at first use.
+    """Return a certificate for localhost, 127.0.0.1, ::1 and `names` from the folder's authority, which is made at
+    first use.
 
     The authority stays the same over restarts, so clients that trust `ca.pem` go on working. Private keys can be
     read by the owner only.

@@ -21,7 +21,7 @@ def write_settings_file(path: Path, settings: Mapping[str, str], other_logins: M
 
 
 def _quoted(name: str, value: str) -> str:
-    """In single quotes, or in double ones if the value holds a single quote, as the path of a folder may."""
+    """Quote in single quotes, or in double ones if the value holds a single quote, as the path of a folder may."""
     if "\\" in value or "\n" in value or "${" in value or ("'" in value and any(mark in value for mark in '"$`')):
         problem = "holds a backslash, a line break, ${ or a mixture of quotes"
         raise SettingsError(name, problem, "Choose a value without them; if it is a path, another --dir.")

@@ -190,7 +190,7 @@ class EmulatorServer:
         return self._certificate.ca_file
 
     def client_environment(self) -> dict[str, str]:
-        """The SFCDC_* settings of a client of this org. Holds the client secret."""
+        """Return the SFCDC_* settings of a client of this org. Holds the client secret."""
         credentials = self._org.settings.credentials
         return {
             "SFCDC_INSTANCE_URL": self.rest_url,
@@ -204,7 +204,7 @@ class EmulatorServer:
         }
 
     def other_logins(self) -> dict[str, str]:
-        """The SFCDC_* settings of the logins that `client_environment` does not use. Holds secrets."""
+        """Return the SFCDC_* settings of the logins that `client_environment` does not use. Holds secrets."""
         credentials = self._org.settings.credentials
         return {
             "SFCDC_USERNAME": credentials.username,
@@ -220,7 +220,7 @@ class EmulatorServer:
         return file if self._org.settings.credentials.public_key and file.exists() else None
 
     def other_clients_environment(self) -> dict[str, str]:
-        """What other clients ask for, under names of their kind. Holds secrets."""
+        """Return what other clients ask for, under names of their kind. Holds secrets."""
         credentials = self._org.settings.credentials
         return {
             "SALESFORCE_INSTANCE_URL": self.rest_url,

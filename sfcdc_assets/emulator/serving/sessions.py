@@ -24,7 +24,7 @@ class Sessions:
         )
 
     def issue(self, user_id: str, lifetime: int | None = None) -> str:
-        """A new token for a user; `lifetime` in ms, by default that of the settings."""
+        """Return a new token for a user; `lifetime` in ms, by default that of the settings."""
         token = f"{to_15(self._org.organization_id)}!AQ{secrets.token_urlsafe(60)}"
         now = self._org.clock()
         with self._database.transaction():
@@ -36,14 +36,14 @@ class Sessions:
         return token
 
     def user_of(self, access_token: str) -> str | None:
-        """The id of the user the token was given to, or None if it is unknown, revoked or expired."""
+        """Return the id of the user the token was given to, or None if it is unknown, revoked or expired."""
         row = self._database.row(
             "SELECT user_id, expires_at FROM _session WHERE token_hash = ?", (_hash(access_token),)
         )
         return row[0] if row is not None and row[1] > self._org.clock() else None
 
     def expiry_of(self, access_token: str) -> int | None:
-        """When a token ends that is good now, in epoch ms."""
+        """Return when a token ends that is good now, in epoch ms."""
         row = self._database.row("SELECT expires_at FROM _session WHERE token_hash = ?", (_hash(access_token),))
         return row[0] if row is not None and row[0] > self._org.clock() else None
 

@@ -99,12 +99,12 @@ class Channels:
         return frozenset(self._org.selected_entities) | self._of_entity.keys()
 
     def custom_channels_of(self, entity: str) -> Sequence[str]:
-        """The custom channels an object is on."""
+        """Return the custom channels an object is on."""
         return self._of_entity.get(entity, ())
 
     def enriched_fields(self, channel: str, entity: str) -> tuple[str, ...]:
-        """Stored fields that the object's events carry on a channel beside what changed, those that its filter names
-        among them; compounds are their parts."""
+        """Return stored fields that the object's events carry on a channel beside what changed, those that its filter
+        names among them; compounds are their parts."""
         definition = self._org.definitions[entity]
         names: dict[str, None] = {}
         expression = self.filter_expression(channel, entity)
@@ -114,11 +114,11 @@ class Channels:
         return tuple(names)
 
     def filter_expression(self, channel: str, entity: str) -> str | None:
-        """What the object's records have to fulfil for their events to be on a channel; None: nothing."""
+        """Return what the object's records have to fulfil for their events to be on a channel; None: nothing."""
         return self._filters.get((channel, entity))
 
     def all(self) -> list[Channel]:
-        """The custom channels, the oldest first."""
+        """Return the custom channels, the oldest first."""
         rows = self._database.rows("SELECT number, name, label, created, kind FROM _channel ORDER BY number")
         return [Channel(self._id("0YL", number), *rest) for number, *rest in rows]
 
@@ -163,7 +163,7 @@ class Channels:
         return selected
 
     def create(self, name: str, label: str | None = None, kind: Kind = "data") -> Channel:
-        """A new custom channel, without members."""
+        """Return a new custom channel, without members."""
         if not _CUSTOM_NAME.fullmatch(name):
             raise RecordError("INVALID_NAME", f"{name!r} is no channel name: letters, digits and __chn at the end")
         channels = self.all()
@@ -253,21 +253,21 @@ class Channels:
                 self.enrich(member.id, [names.get(name, name) for name in member.enriched_fields])
 
     def channel(self, channel_id: str) -> Channel:
-        """A channel by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
+        """Return a channel by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
         found = next((one for one in self.all() if one.id[:15] == channel_id[:15]), None)
         if found is None:
             raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
         return found
 
     def member(self, member_id: str) -> ChannelMember:
-        """A member by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
+        """Return a member by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
         found = next((one for one in self.members() if one.id[:15] == member_id[:15]), None)
         if found is None:
             raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
         return found
 
     def _check_kind(self, kind: Kind, entity: str) -> None:
-        """A channel holds events of one product: of objects, or high-volume platform events."""
+        """Check that a channel holds events of one product: of objects, or high-volume platform events."""
         event = self._org.platform_events.all.get(entity)
         if event is None and entity not in self._org.definitions:
             raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no object {entity}", ("SelectedEntity",))

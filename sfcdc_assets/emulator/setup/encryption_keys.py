@@ -35,12 +35,12 @@ class EncryptionKeys:
         return found
 
     def rotate(self) -> None:
-        """Another key is active from now on; the one before is archived, and reads what it has encrypted."""
+        """Activate another key from now on; the one before is archived, and reads what it has encrypted."""
         self._keep(self._org.clock())
 
     def encrypt_again(self) -> None:
-        """What the background encryption service does: every value has the active key afterwards, and no key before it
-        is needed any more. With `OrgSettings.reencryption_moves_modstamp`, SystemModstamp of its records moves."""
+        """Do what the background encryption service does: every value has the active key afterwards, and no key before
+        it is needed any more. With `OrgSettings.reencryption_moves_modstamp`, SystemModstamp of its records moves."""
         self._keep(None)
         if not self._org.settings.reencryption_moves_modstamp:
             return

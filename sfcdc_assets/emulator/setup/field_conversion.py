@@ -42,7 +42,7 @@ class FieldConversion:
 
 
 def field_conversion(old: FieldDefinition, new: FieldDefinition) -> FieldConversion:
-    """The conversion from one type, or length or scale, to another."""
+    """Return the conversion from one type, or length or scale, to another."""
     if old.type == "picklist" and new.type in {"multipicklist", "boolean"}:
         return FieldConversion(Notice.GAPS, _checked if new.type == "boolean" else _same)
     convert = _compatible(old, new)
@@ -52,7 +52,7 @@ def field_conversion(old: FieldDefinition, new: FieldDefinition) -> FieldConvers
 
 
 def is_number(field: FieldDefinition) -> bool:
-    """Whether formulas can calculate with the field."""
+    """Return whether formulas can calculate with the field."""
     return field.type in _NUMBERS
 
 
@@ -94,7 +94,7 @@ def _text(value: StoredValue) -> str:
 
 
 def _number(new: FieldDefinition, value: StoredValue) -> StoredValue:
-    """Rounded half up to the new scale; what does not fit the new range is lost."""
+    """Round a number half up to the new scale; what does not fit the new range is lost."""
     number = Decimal(str(value)).quantize(Decimal(1).scaleb(-new.scale), rounding=ROUND_HALF_UP)
     if new.type == "int":
         return int(number) if -_INT_RANGE <= number < _INT_RANGE else None

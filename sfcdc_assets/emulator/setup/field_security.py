@@ -52,11 +52,11 @@ class FieldSecurity:
             self._set(entity, frozenset(name for name in followed if name is not None))
 
     def hidden(self, entity: str) -> frozenset[str]:
-        """The names of an object's hidden fields."""
+        """Return the names of an object's hidden fields."""
         return self._hidden.get(entity, frozenset())
 
     def visible(self, definition: ObjectDefinition) -> ObjectDefinition:
-        """The object as the client sees it."""
+        """Return the object as the client sees it."""
         hidden = self.hidden(definition.name)
         if not hidden:
             return definition

@@ -47,14 +47,14 @@ class ManagedSubscriptions:
         )
 
     def all(self) -> list[ManagedSubscription]:
-        """The oldest first."""
+        """Return the subscriptions, the oldest first."""
         rows = self._database.rows("SELECT * FROM _managed_subscription ORDER BY number")
         return [ManagedSubscription(self._id(number), *rest) for number, *rest in rows]
 
     def create(
         self, name: str, label: str, topic: str, default_replay: str, error_recovery_replay: str, state: str
     ) -> ManagedSubscription:
-        """A new one, without a commit."""
+        """Create a subscription, without a commit."""
         known = self.all()
         if not _NAME.fullmatch(name):
             raise RecordError("INVALID_NAME", f"{name!r} is no developer name", ("FullName",))
@@ -99,14 +99,14 @@ class ManagedSubscriptions:
         self._database.execute("UPDATE _managed_subscription SET committed = ? WHERE name = ?", (replay_id, name))
 
     def get(self, subscription_id: str) -> ManagedSubscription:
-        """By its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
+        """Return a subscription by its id of 15 or 18 characters. Raises RecordError NOT_FOUND."""
         found = self.find(subscription_id=subscription_id)
         if found is None:
             raise RecordError("NOT_FOUND", "The requested resource does not exist", status=404)
         return found
 
     def find(self, *, subscription_id: str = "", name: str = "") -> ManagedSubscription | None:
-        """By one of the two."""
+        """Return a subscription by one of the two."""
         for each in self.all():
             if (subscription_id and each.id[:15] == subscription_id[:15]) or (name and each.name == name):
                 return each

@@ -276,7 +276,7 @@ class Setup:
         return field
 
     def _check_not_mirrored(self, definition: ObjectDefinition, field: FieldDefinition) -> None:
-        """What person accounts and their contacts have in common would have to change on both."""
+        """Refuse what person accounts and their contacts have in common: it would have to change on both."""
         account = self._org.definitions.get("Account")
         if account is None or not has_person_accounts(account) or definition.name not in ("Account", "Contact"):
             return
@@ -316,7 +316,7 @@ class Setup:
 
 
 def _codes(definition: ObjectDefinition, field: FieldDefinition) -> tuple[FieldDefinition, ...]:
-    """The codes that follow an address's country, unless it has them."""
+    """Return the codes that follow an address's country, unless it has them."""
     compound = definition.fields_by_name.get(field.compound_field_name or "")
     if compound is None or compound.type != "address" or not field.name.endswith("Country"):
         return ()

@@ -39,7 +39,7 @@ class ViewAll:
         return self._given and not self._but_for and not self._org.faults.lasts(Fault.PERMISSION_WITHDRAWN)
 
     def of(self, entity: str) -> bool:
-        """Whether the user sees all records of an object."""
+        """Return whether the user sees all records of an object."""
         if entity in WITHOUT_OBJECT_PERMISSIONS:
             return True
         return self._given != (entity in self._but_for) and not self._is_withdrawn(entity)
@@ -53,7 +53,7 @@ class ViewAll:
         self._set(entity, given=True)
 
     def condition(self, definition: ObjectDefinition) -> str | None:
-        """What the rows `r` of an object must fulfil to be seen, as SQL; None: nothing."""
+        """Return what the rows `r` of an object must fulfil to be seen, as SQL; None: nothing."""
         if self.of(definition.name):
             return None
         if definition.field("OwnerId") is not None:
@@ -61,7 +61,7 @@ class ViewAll:
         return f"sf_hash('{self._org.seed}:' || r.\"Id\") % {_SHARED} = 0"
 
     def _is_withdrawn(self, entity: str) -> bool:
-        """Whether the fault that withdraws the permission for a while holds for an object."""
+        """Return whether the fault that withdraws the permission for a while holds for an object."""
         faults = self._org.faults
         if not faults.lasts(Fault.PERMISSION_WITHDRAWN):
             return False

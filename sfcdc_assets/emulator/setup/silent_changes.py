@@ -65,7 +65,7 @@ class SilentChanges:
         )
 
     def since(self, commit_number: int) -> list[SilentChange]:
-        """Those made after the transaction of that number, the oldest first."""
+        """Return those made after the transaction of that number, the oldest first."""
         rows = self._database.rows(
             "SELECT change FROM _silent_change WHERE after_commit >= ? ORDER BY number", (commit_number,)
         )

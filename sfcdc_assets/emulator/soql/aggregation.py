@@ -84,7 +84,7 @@ class Aggregation:
         return f" GROUP BY {', '.join(keys)}" if keys else ""
 
     def resolve(self, operand: Operand) -> tuple[str, FieldDefinition]:
-        """What HAVING and ORDER BY may name: grouped fields, aggregates and aliases."""
+        """Return what HAVING and ORDER BY may name: grouped fields, aggregates and aliases."""
         if isinstance(operand, Aggregate):
             return self._aggregated(operand)
         if isinstance(operand, Name) and operand.text.lower() in self._aliases:
@@ -144,7 +144,7 @@ class Aggregation:
         return f"{function}({place})", number
 
     def _place(self, expression: str) -> str:
-        """The name of the inner column with that expression."""
+        """Return the name of the inner column with that expression."""
         return self._inner.setdefault(expression, f"c{len(self._inner)}")
 
     def _refuse(self, error_code: str, name: Name, reason: str) -> QueryError:
@@ -152,7 +152,7 @@ class Aggregation:
 
 
 def _parts(item: SelectItem) -> tuple[str | None, Operand]:
-    """The alias and the operand of what is selected."""
+    """Return the alias and the operand of what is selected."""
     if isinstance(item, Name):
         return None, item
     if isinstance(item, AliasedField) and not item.is_label:

@@ -64,7 +64,7 @@ def _count(source: RowSource) -> CompiledQuery:
 
 
 def _records(source: RowSource, parent_field: str | None = None) -> CompiledQuery:
-    """A query for records; with `parent_field`, for those whose field is one of some ids."""
+    """Return a query for records; with `parent_field`, for those whose field is one of some ids."""
     query, paths = source.query, source.paths
     for item in query.items:
         if isinstance(item, ComputedField):

@@ -38,19 +38,19 @@ Nested = Callable[[Membership], Sql]
 
 
 def is_filterable(field: FieldDefinition) -> bool:
-    """Whether WHERE may name the field: not long text, encrypted values, addresses or locations."""
+    """Return whether WHERE may name the field: not long text, encrypted values, addresses or locations."""
     long_text = field.type == "textarea" and field.length > 255
     is_hidden = field.encrypted or field.type == "encryptedstring"
     return not long_text and not is_hidden and field.type not in {"address", "location"}
 
 
 def is_sortable(field: FieldDefinition) -> bool:
-    """Whether ORDER BY may name the field."""
+    """Return whether ORDER BY may name the field."""
     return is_filterable(field) and field.type != "multipicklist"
 
 
 def is_groupable(field: FieldDefinition) -> bool:
-    """Whether GROUP BY may name the field."""
+    """Return whether GROUP BY may name the field."""
     return is_sortable(field) and field.type not in {"double", "currency", "percent", "datetime", "time"}
 
 
@@ -68,7 +68,7 @@ class ConditionCompiler:
         return LiteralValues(self.text, self.now)
 
     def compile(self, condition: Condition) -> Sql:
-        """The condition as an SQL expression; NULL counts as false, wherever it may stand. Raises QueryError.
+        """Return the condition as an SQL expression; NULL counts as false, wherever it may stand. Raises QueryError.
 
         Comparisons are left bare so that SQLite can use its indexes; only what a NOT negates has to be made two-valued.
         """
@@ -197,8 +197,8 @@ def _negated(sql: str) -> str:
 
 
 def _balanced(parts: Sequence[str], operator: str) -> str:
-    """The parts joined as a tree of little depth: SQLite allows expressions 1,000 levels deep, a flat chain is one
-    a part."""
+    """Return the parts joined as a tree of little depth: SQLite allows expressions 1,000 levels deep, a flat chain is
+    one a part."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2

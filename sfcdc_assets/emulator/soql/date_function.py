@@ -23,7 +23,7 @@ _OF_MOMENTS = frozenset({"DAY_ONLY", "HOUR_IN_DAY"})
 
 
 def date_part(function: DateFunction, column: str, field: FieldDefinition, text: str) -> tuple[str, FieldDefinition]:
-    """The SQL expression and the form of a date function of a field. Raises QueryError INVALID_FIELD."""
+    """Return the SQL expression and the form of a date function of a field. Raises QueryError INVALID_FIELD."""
     name = function.function
     allowed = {"datetime"} if name in _OF_MOMENTS or function.in_user_zone else {"date", "datetime"}
     if field.type not in allowed:

@@ -32,7 +32,7 @@ def midnight(day: date) -> int:
 
 
 def _periods(literal: str) -> tuple[str, int, int]:
-    """The unit of a literal, and its first and last period, counted from the current one."""
+    """Return the unit of a literal, and its first and last period, counted from the current one."""
     if literal in _NAMED_DAYS:
         return "DAY", _NAMED_DAYS[literal], _NAMED_DAYS[literal]
     if found := _AGO.fullmatch(literal):
@@ -50,7 +50,7 @@ def _periods(literal: str) -> tuple[str, int, int]:
 
 
 def _start(unit: str, today: date, shift: int) -> date:
-    """The first day of the period that is so many periods after the current one."""
+    """Return the first day of the period that is so many periods after the current one."""
     if unit == "DAY":
         return today + timedelta(days=shift)
     if unit == "WEEK":

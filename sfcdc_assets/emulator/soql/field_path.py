@@ -15,7 +15,7 @@ _MAX_PARENT_LEVELS = 5
 
 
 def named_object(definitions: Mapping[str, ObjectDefinition], text: str, entity: Name) -> ObjectDefinition:
-    """The object of that name, whatever the case of its letters. Raises QueryError INVALID_TYPE."""
+    """Return the object of that name, whatever the case of its letters. Raises QueryError INVALID_TYPE."""
     wanted = entity.text.lower()
     for name, definition in definitions.items():
         if name.lower() == wanted:
@@ -38,11 +38,11 @@ class FieldPaths:
     """Further objects that the query reads, by name: parents on its paths, and objects of inner queries."""
 
     def column(self, name: Name) -> tuple[str, FieldDefinition]:
-        """The SQL expression and definition of a field."""
+        """Return the SQL expression and definition of a field."""
         return self.expression(name, self.steps(name), self.definition)
 
     def steps(self, name: Name) -> tuple[str, ...]:
-        """The relationships of a path and its field, without the object's own name or alias before them."""
+        """Return the relationships of a path and its field, without the object's own name or alias before them."""
         steps = tuple(name.text.split("."))
         own = {self.query.entity.text.lower(), self.definition.name.lower(), (self.query.alias or "").lower()}
         if len(steps) > 1 and steps[0].lower() in own:
@@ -54,7 +54,8 @@ class FieldPaths:
     def expression(
         self, name: Name, steps: tuple[str, ...], definition: ObjectDefinition, row: str = "r"
     ) -> tuple[str, FieldDefinition]:
-        """The same for steps that begin at the rows `row` of an object; `name` is what a refusal points to."""
+        """Return the SQL expression and the definition for steps that begin at the rows `row` of an object; `name` is
+        what a refusal points to."""
         if len(steps) == 1:
             known = definition.field(steps[0])
             if known is None:
@@ -76,7 +77,7 @@ class FieldPaths:
     def relationship(
         self, name: Name, step: str, definition: ObjectDefinition
     ) -> tuple[FieldDefinition, ObjectDefinition]:
-        """The reference of that relationship name, and the object it leads to."""
+        """Return the reference of that relationship name, and the object it leads to."""
         for reference in definition.fields:
             if (reference.relationship_name or "").lower() == step.lower() and len(reference.reference_to) == 1:
                 parent = self.definitions.get(reference.reference_to[0])
@@ -91,5 +92,5 @@ class FieldPaths:
         )
 
     def refuse(self, error_code: str, name: Name, reason: str) -> QueryError:
-        """An error at a name of the query."""
+        """Return an error at a name of the query."""
         return refusal(error_code, self.query.text, name.position, reason)

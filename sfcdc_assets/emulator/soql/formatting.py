@@ -10,7 +10,7 @@ _FORMATTED = frozenset({"int", "double", "currency", "percent", "date", "datetim
 
 
 def formatted(expression: str, field: FieldDefinition) -> tuple[str, FieldDefinition]:
-    """The SQL expression and the form of a formatted value; a text stays as it is."""
+    """Return the SQL expression and the form of a formatted value; a text stays as it is."""
     if field.type not in _FORMATTED:
         return expression, field
     return f"sf_format('{field.type}', {field.scale}, {expression})", replace(field, type="string")

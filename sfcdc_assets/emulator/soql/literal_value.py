@@ -42,7 +42,7 @@ class LiteralValues:
     now: int
 
     def check(self, field: FieldDefinition, literal: Literal) -> None:
-        """Raises QueryError INVALID_FIELD for a literal that does not fit the field's type."""
+        """Raise QueryError INVALID_FIELD for a literal that does not fit the field's type."""
         if literal.kind is LiteralKind.NULL or literal.kind in _KINDS.get(field.type, {LiteralKind.STRING}):
             return
         kind = _SOAP_NAMES.get(field.type, field.type if field.type in NOT_TEXT else "string")
@@ -56,8 +56,8 @@ class LiteralValues:
         )
 
     def value(self, field: FieldDefinition, literal: Literal) -> Parameter:
-        """The parameter an equal stored value compares with; None for null and the empty text. A checkbox is never
-        null: null stands for false (https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/
+        """Return the parameter an equal stored value compares with; None for null and the empty text. A checkbox is
+        never null: null stands for false (https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/
         sforce_api_calls_soql_null.htm)."""
         try:
             match literal.kind:
@@ -93,7 +93,7 @@ class LiteralValues:
         return text.lower()
 
     def span(self, field: FieldDefinition, literal: Literal) -> tuple[Parameter, Parameter]:
-        """What a date literal spans: its start, and where the next span would start."""
+        """Return what a date literal spans: its start, and where the next span would start."""
         try:
             start, end = date_span(literal.text, self.now)
         except ValueError:
@@ -105,7 +105,7 @@ class LiteralValues:
         return midnight(start), midnight(end)
 
     def string(self, literal: Literal) -> str:
-        """The text of a literal; null is the empty one."""
+        """Return the text of a literal; null is the empty one."""
         if literal.kind is LiteralKind.NULL:
             return ""
         if len(literal.text) - 2 > _MAX_TEXT:

@@ -13,7 +13,7 @@ _RANK_DIGITS = 4
 
 
 def ordered(column: str, field: FieldDefinition, ordering: Ordering) -> str:
-    """A term of SQL's ORDER BY."""
+    """Return a term of SQL's ORDER BY."""
     direction, nulls = ("DESC" if ordering.descending else "ASC"), ("LAST" if ordering.nulls_last else "FIRST")
     return f"{_sort_key(column, field)} {direction} NULLS {nulls}"
 
@@ -32,7 +32,7 @@ def _sort_key(column: str, field: FieldDefinition) -> str:
 
 
 def _ranked(column: str, field: FieldDefinition) -> str:
-    """A picklist's value after its place in the list; values that are not in the list come last."""
+    """Return a picklist's value after its place in the list; values that are not in the list come last."""
     cases = " ".join(
         f"WHEN '{value.lower().replace(chr(39), chr(39) * 2)}' THEN {place}"
         for place, value in enumerate(field.picklist_values)

@@ -22,7 +22,7 @@ _TEXT_OR_PARENTHESIS = re.compile(r"'(?:[^'\\]|\\.)*'?|[()]", re.DOTALL)
 
 
 def parse_query(text: str) -> Query:
-    """The syntax tree of a query. Raises QueryError MALFORMED_QUERY for anything the grammar has not."""
+    """Return the syntax tree of a query. Raises QueryError MALFORMED_QUERY for anything the grammar has not."""
     if len(text) > _MAX_LENGTH:
         raise refusal("QUERY_TOO_COMPLICATED", text[:80], 0, f"SOQL queries have at most {_MAX_LENGTH:,} characters")
     _check_depth(text)
@@ -48,7 +48,8 @@ def parse_query(text: str) -> Query:
 
 
 def _check_depth(text: str) -> None:
-    """What walks the tree later on goes a level down for each parenthesis, which has to end somewhere."""
+    """Bound the depth: what walks the tree later on goes a level down for each parenthesis, which has to end
+    somewhere."""
     depth = 0
     for found in _TEXT_OR_PARENTHESIS.finditer(text):
         depth += (found[0] == "(") - (found[0] == ")")

@@ -7,7 +7,7 @@ from sfcdc_assets.emulator.errors import QueryError
 
 
 def refusal(error_code: str, text: str, position: int, reason: str) -> QueryError:
-    """An error at an offset of the query (docs/salesforce-streams.md, "REST errors")."""
+    """Return an error at an offset of the query (docs/salesforce-streams.md, "REST errors")."""
     before = text[:position]
     row = before.count("\n") + 1
     column = position - (before.rfind("\n") + 1) + 1

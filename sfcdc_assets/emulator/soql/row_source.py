@@ -54,7 +54,8 @@ def check_places(where: Condition, text: str) -> None:
 
 
 def inner_column(membership: Membership, outer: FieldPaths, inner: FieldPaths) -> str:
-    """The SQL expression of the ids that the inner query gives. Raises QueryError: MALFORMED_QUERY, INVALID_FIELD."""
+    """Return the SQL expression of the ids that the inner query gives. Raises QueryError: MALFORMED_QUERY,
+    INVALID_FIELD."""
     query, left = membership.query, membership.field
     (only, *more) = query.items or (None,)
     if more or not isinstance(only, Name) or query.is_aggregate or query.order_by or query.limit is not None:
@@ -89,7 +90,7 @@ def inner_column(membership: Membership, outer: FieldPaths, inner: FieldPaths) -
 
 
 def _objects(field: FieldDefinition, definition: ObjectDefinition) -> set[str]:
-    """The objects whose ids a field holds; empty where the org does not know."""
+    """Return the objects whose ids a field holds; empty where the org does not know."""
     return {definition.name} if field.type == "id" else set(field.reference_to)
 
 
@@ -120,13 +121,13 @@ class RowSource:
         return self.paths.query
 
     def inner(self, query: Query, definition: ObjectDefinition) -> RowSource:
-        """The rows of an inner query."""
+        """Return the rows of an inner query."""
         self.paths.others[definition.name] = definition
         return replace(self, paths=replace(self.paths, query=query, definition=definition))
 
     def rows(self, parent_field: str | None = None) -> Sql:
-        """FROM and WHERE. With `parent_field`, only rows whose field is one of some ids: one more parameter, which is
-        a JSON list."""
+        """Return FROM and WHERE. With `parent_field`, only rows whose field is one of some ids: one more parameter,
+        which is a JSON list."""
         definition, where = self.paths.definition, self.query.where
         conditions = [] if self.include_deleted else ['r."IsDeleted" = 0', *_not_archived(self.paths.definition)]
         seen = self.shared(definition) if self.shared else None
@@ -149,7 +150,7 @@ class RowSource:
         return f" ORDER BY {', '.join([*map(self._ordering, self.query.order_by), 'r.rowid'])}"
 
     def check_order(self) -> None:
-        """Raises QueryError for too many fields in ORDER BY."""
+        """Raise QueryError for too many fields in ORDER BY."""
         if len(self.query.order_by) > _MAX_ORDERED:
             name = named_field(self.query.order_by[_MAX_ORDERED].field)
             raise self.paths.refuse("MALFORMED_QUERY", name, f"ORDER BY has at most {_MAX_ORDERED} fields")
@@ -163,11 +164,11 @@ class RowSource:
         return "" if limit is None and not offset else f" LIMIT {-1 if limit is None else limit} OFFSET {offset}"
 
     def condition(self, condition: Condition, resolve: Resolve) -> Sql:
-        """A condition of the query; `resolve` says what its operands are."""
+        """Return a condition of the query; `resolve` says what its operands are."""
         return ConditionCompiler(self.query.text, resolve, self.now, self._semi_join).compile(condition)
 
     def column(self, operand: Operand) -> tuple[str, FieldDefinition]:
-        """For WHERE and ORDER BY, which know no aggregates where nothing is grouped."""
+        """Return a column for WHERE and ORDER BY, which know no aggregates where nothing is grouped."""
         if isinstance(operand, Aggregate):
             raise self.paths.refuse("MALFORMED_QUERY", operand.field, f"unexpected token: '{operand.function}'")
         column, field = self.paths.column(named_field(operand))
@@ -191,5 +192,5 @@ class RowSource:
 
 
 def _not_archived(definition: ObjectDefinition) -> list[str]:
-    """Archived activities are shown by queryAll alone."""
+    """Return the conditions that leave archived activities out, which are shown by queryAll alone."""
     return ['r."IsArchived" = 0'] if "IsArchived" in definition.fields_by_name else []

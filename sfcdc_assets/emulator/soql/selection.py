@@ -20,7 +20,7 @@ atlas.en-us.object_reference.meta/object_reference/sforce_api_objects_name.htm).
 
 
 def parent_by_type(item: TypeOf, paths: FieldPaths, columns: list[str]) -> ParentByType:
-    """A TYPEOF among the selected fields; its SQL expressions are added to `columns`. Raises QueryError."""
+    """Return a TYPEOF among the selected fields; its SQL expressions are added to `columns`. Raises QueryError."""
     name, definition = item.relationship, paths.definition
     reference = _polymorphic(definition, name.text)
     if reference is None:
@@ -50,7 +50,8 @@ def _polymorphic(definition: ObjectDefinition, relationship: str) -> FieldDefini
 
 
 def _names_of_any(names: Sequence[Name], parent: ObjectDefinition, paths: FieldPaths) -> list[Name]:
-    """The fields of ELSE that an object has: they are those of the object Name, of which each shows what it has."""
+    """Return the fields of ELSE that an object has: they are those of the object Name, of which each shows what it
+    has."""
     for name in names:
         if name.text.lower() not in _FIELDS_OF_NAME:
             raise no_such_column(paths.query.text, name.position, name.text, "Name")

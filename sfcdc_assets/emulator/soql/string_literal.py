@@ -8,12 +8,12 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "'"
 
 
 def string_value(literal: str) -> str:
-    """The text between the quotes with its escapes resolved. Raises ValueError for an escape SOQL has not."""
+    """Return the text between the quotes with its escapes resolved. Raises ValueError for an escape SOQL has not."""
     return "".join(char for char, _ in _characters(literal))
 
 
 def like_pattern(literal: str) -> str:
-    r"""The pattern for SQL `LIKE ... ESCAPE '\'`: bare % and _ are wildcards, escaped ones are themselves."""
+    r"""Return the pattern for SQL `LIKE ... ESCAPE '\'`: bare % and _ are wildcards, escaped ones are themselves."""
     return "".join(
         "\\" + char if char == "\\" or (escaped and char in "%_") else char for char, escaped in _characters(literal)
     )

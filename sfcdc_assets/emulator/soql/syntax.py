@@ -59,7 +59,7 @@ Operand = Name | Aggregate | DateFunction
 
 
 def named_field(operand: Operand) -> Name:
-    """The field that an operand is, or is made of."""
+    """Return the field that an operand is, or is made of."""
     return operand if isinstance(operand, Name) else operand.field
 
 
@@ -106,7 +106,7 @@ Condition = Comparison | Membership | Negation | Chain
 
 
 def tests_in(condition: Condition) -> Iterator[Comparison | Membership]:
-    """What a condition is made of, left to right, without what joins or negates it."""
+    """Yield what a condition is made of, left to right, without what joins or negates it."""
     if isinstance(condition, Negation):
         yield from tests_in(condition.condition)
     elif isinstance(condition, Chain):

@@ -11,13 +11,13 @@ from sfcdc_assets.emulator.records.field_value import datetime_text
 
 
 def body(names: Sequence[str], definition: ObjectDefinition, record: Mapping[str, StoredValue]) -> dict[str, Any]:
-    """The values of these fields; a name that has parts brings them all."""
+    """Return the values of these fields; a name that has parts brings them all."""
     parts = [part.name for part in definition.components.get("Name", ())] if "Name" in names else []
     return {name: _value(definition, name, record) for name in dict.fromkeys((*names, *parts))}
 
 
 def _value(definition: ObjectDefinition, name: str, record: Mapping[str, StoredValue]) -> Any:
-    """A field's value as notifications have it; a compound one has its parts that are not empty."""
+    """Return a field's value as notifications have it; a compound one has its parts that are not empty."""
     field = definition.field(name)
     if field is None:
         return None

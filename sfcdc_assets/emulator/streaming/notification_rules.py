@@ -44,7 +44,8 @@ def kind_of_notification(
     definition: ObjectDefinition,
     matches: Callable[[Mapping[str, StoredValue]], bool],
 ) -> str | None:
-    """`created`, `updated`, `deleted` or `undeleted`; None for none. `matches` compares values with the condition."""
+    """Return `created`, `updated`, `deleted` or `undeleted`; None for none. `matches` compares values with the
+    condition."""
     if change.entity != rules.query.entity or change.change_type not in rules.operations:
         return None
     values = change.before if change.change_type == DELETE else change.after
@@ -69,8 +70,8 @@ def _is_relevant(rules: Rules, change: RecordChange, definition: ObjectDefinitio
 
 
 def noticed(named: set[str], definition: ObjectDefinition) -> set[str]:
-    """The stored fields whose changes are noticed where these fields are named: a name as a whole stands for its parts,
-    which do not stand for themselves; an address or a place stands for nothing, its parts for themselves."""
+    """Return the stored fields whose changes are noticed where these fields are named: a name as a whole stands for its
+    parts, which do not stand for themselves; an address or a place stands for nothing, its parts for themselves."""
     found: set[str] = set()
     for name in named:
         field = definition.field(name)

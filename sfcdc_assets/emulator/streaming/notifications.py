@@ -54,8 +54,8 @@ class NotificationLog:
         self.last_number = self._last()[0]
 
     def claim(self, commit_number: int) -> bool:
-        """Whether nobody has evaluated this commit yet: several logs of one org hear of it where a server was replaced.
-        Called for each commit, inside its database transaction."""
+        """Return whether nobody has evaluated this commit yet: several logs of one org hear of it where a server was
+        replaced. Called for each commit, inside its database transaction."""
         row = self._database.row("SELECT commit_number FROM _notification_state")
         self.last_number = self._last()[0]
         if row is not None and row[0] >= commit_number:
@@ -64,7 +64,8 @@ class NotificationLog:
         return True
 
     def start(self, place: int) -> int:
-        """The number to read on after: for -1 the newest, for -2 the oldest that is kept, or that of a replay id.
+        """Return the number to read on after: for -1 the newest, for -2 the oldest that is kept, or that of a replay
+        id.
 
         Raises ReplayIdCorruptedError for one that was not given out in the last 24 hours.
         """
@@ -84,7 +85,7 @@ class NotificationLog:
             return number
 
     def read(self, sources: Collection[str] | None, after: int, most: int) -> tuple[list[Notification], int]:
-        """Those of some sources, or of all, after a number, oldest first, and the number to read on after."""
+        """Return those of some sources, or of all, after a number, oldest first, and the number to read on after."""
         with self._database.lock:
             self.last_number = last = self._last()[0]
             condition, parameters = self._kept(sources)
@@ -97,21 +98,23 @@ class NotificationLog:
         return found, found[-1].number if len(found) == most else last
 
     def before_newest(self, sources: Collection[str] | None, most: int) -> int:
-        """The number after which only the newest `most` of some sources, or of all, come; 0 if there are no more."""
+        """Return the number after which only the newest `most` of some sources, or of all, come; 0 if there are no
+        more."""
         condition, parameters = self._kept(sources)
         sql = f"SELECT number FROM _notification WHERE {condition} ORDER BY number DESC LIMIT 1 OFFSET ?"
         row = self._database.row(sql, (*parameters, most))
         return int(row[0]) if row else 0
 
     def count_after(self, sources: Collection[str] | None, number: int) -> int:
-        """How many `read` would give after a number without a limit."""
+        """Return how many `read` would give after a number without a limit."""
         condition, parameters = self._kept(sources)
         sql = f"SELECT COUNT(*) FROM _notification WHERE {condition} AND number > ?"
         row = self._database.row(sql, (*parameters, number))
         return int(row[0]) if row else 0
 
     def _kept(self, sources: Collection[str] | None) -> tuple[str, tuple[object, ...]]:
-        """A condition for those of some sources, or of all, that are not past their time, with its parameters."""
+        """Return a condition for those of some sources, or of all, that are not past their time, with its
+        parameters."""
         oldest = self._org.clock() - RETENTION_MS
         if sources is None:
             return "created >= ?", (oldest,)

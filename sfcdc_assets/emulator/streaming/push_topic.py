@@ -57,8 +57,8 @@ def checked(
     others: Sequence[PushTopic],
     definitions: Mapping[str, ObjectDefinition],
 ) -> dict[str, Any]:
-    """The values of a topic after a client wrote some of them. `before`: the topic that is changed, `others`: all that
-    there are. Raises RecordError and QueryError with the vendor's text."""
+    """Return the values of a topic after a client wrote some of them. `before`: the topic that is changed, `others`:
+    all that there are. Raises RecordError and QueryError with the vendor's text."""
     values = {**(before.values if before else DEFAULTS), **_known(values)}
     missing = [name for name in REQUIRED if values[name] in (None, "")]
     if missing:

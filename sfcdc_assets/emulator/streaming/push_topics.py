@@ -40,19 +40,19 @@ class PushTopics:
         org.subscribe_commits(self._evaluate)
 
     def all(self) -> list[PushTopic]:
-        """The oldest first."""
+        """Return the topics, the oldest first."""
         rows = self._database.rows("SELECT number, created, modified, record FROM _push_topic ORDER BY number")
         return [PushTopic(self._id(row[0]), row[1], row[2], json.loads(row[3])) for row in rows]
 
     def get(self, topic_id: str) -> PushTopic:
-        """A topic by its id of 15 or 18 characters. Raises ApiError NOT_FOUND."""
+        """Return a topic by its id of 15 or 18 characters. Raises ApiError NOT_FOUND."""
         found = next((each for each in self.all() if each.id[:15] == topic_id[:15]), None)
         if found is None:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
         return found
 
     def create(self, values: Mapping[str, Any]) -> PushTopic:
-        """A new topic. Raises RecordError and QueryError; nothing is kept then."""
+        """Create a new topic. Raises RecordError and QueryError; nothing is kept then."""
         with self._database.transaction():
             record = checked(values, None, self.all(), self._org.definitions)
             if sum(each.values["IsActive"] for each in self.all()) >= self._org.settings.push_topics:
@@ -81,7 +81,7 @@ class PushTopics:
         self._database.execute("DELETE FROM _push_topic WHERE number = ?", (self._number(self.get(topic_id)),))
 
     def query_of(self, topic: PushTopic) -> TopicQuery:
-        """Its query against the objects as they are now. Raises QueryError when a field is gone."""
+        """Return the topic's query against the objects as they are now. Raises QueryError when a field is gone."""
         text, definitions = str(topic.values["Query"]), self._org.definitions
         definition, query = self._queries.get(text, (None, None))
         if query is None or definitions.get(query.entity) is not definition:

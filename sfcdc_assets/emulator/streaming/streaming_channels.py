@@ -43,7 +43,7 @@ class StreamingChannels:
         )
 
     def all(self) -> list[StreamingChannel]:
-        """The oldest first."""
+        """Return the channels, the oldest first."""
         rows = self._database.rows(
             "SELECT number, created, name, description, is_dynamic FROM _streaming_channel ORDER BY number"
         )
@@ -53,14 +53,14 @@ class StreamingChannels:
         ]
 
     def get(self, channel_id: str) -> StreamingChannel:
-        """A channel by its id of 15 or 18 characters. Raises ApiError NOT_FOUND."""
+        """Return a channel by its id of 15 or 18 characters. Raises ApiError NOT_FOUND."""
         found = next((each for each in self.all() if each.id[:15] == channel_id[:15]), None)
         if found is None:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
         return found
 
     def create(self, values: Mapping[str, Any], *, is_dynamic: bool = False) -> StreamingChannel:
-        """A new channel. Raises RecordError; nothing is kept then."""
+        """Create a new channel. Raises RecordError; nothing is kept then."""
         with self._database.transaction():
             checked = self._checked({**_DEFAULTS, **values}, None)
             if len(self.all()) >= self._org.settings.streaming_channels:

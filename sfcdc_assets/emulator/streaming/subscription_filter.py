@@ -23,7 +23,7 @@ class SubscriptionFilter:
 
     @classmethod
     def of(cls, expression: str) -> SubscriptionFilter:
-        """Of what follows the question mark. Raises MalformedFilterError."""
+        """Return the filter in what follows the question mark. Raises MalformedFilterError."""
         found, at = [], 0
         while at < len(expression):
             match = _CONDITION.match(expression, at)
@@ -42,7 +42,8 @@ class SubscriptionFilter:
         return tuple(name for name, _ in self.conditions)
 
     def lets_through(self, values: Mapping[str, Any]) -> bool:
-        """Whether a notification with these values is sent. Ids are compared as they are written: 18 characters."""
+        """Return whether a notification with these values is sent. Ids are compared as they are written: 18
+        characters."""
         if not self.conditions:
             return True
         by_name = {name.lower(): value for name, value in values.items()}

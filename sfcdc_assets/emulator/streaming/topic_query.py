@@ -80,7 +80,7 @@ def _field(definition: ObjectDefinition, name: str) -> FieldDefinition:
 
 
 def _names(condition: Condition) -> Iterator[str]:
-    """The fields that a condition names. Raises QueryError for date functions of them."""
+    """Yield the fields that a condition names. Raises QueryError for date functions of them."""
     for test in tests_in(condition):
         if not isinstance(test.field, Name):
             raise QueryError("MALFORMED_QUERY", f"unexpected token: '{test.field.function}'")

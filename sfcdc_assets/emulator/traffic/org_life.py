@@ -111,7 +111,7 @@ class OrgLife:
         }
 
     def run(self, steps: int) -> Iterator[LifeEvent]:
-        """That many steps; each has happened when its event is given out."""
+        """Yield that many steps; each has happened when its event is given out."""
         for _ in range(steps):
             yield self.step()
 

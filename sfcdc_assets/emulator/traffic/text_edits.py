@@ -42,14 +42,14 @@ Lines = list[str]
 
 
 def long_text(dice: Random, lines: int) -> str:
-    """A text of so many lines with one style of line ends, or now and then a mixture; some lines are awkward."""
+    """Return a text of so many lines with one style of line ends, or now and then a mixture; some lines are awkward."""
     style = dice.choice((("\n",), ("\n",), ("\r\n",), ("\r\n",), ("\r",), _ENDS))
     return "".join(_line(dice, style) for _ in range(lines)).strip()
 
 
 def edited(text: str, dice: Random) -> str:
-    """The text after one to three small edits somewhere in it: lines appended, inserted, deleted, replaced, moved or
-    repeated, words changed, or only a line end changed. It may come out as it was."""
+    """Return the text after one to three small edits somewhere in it: lines appended, inserted, deleted, replaced,
+    moved or repeated, words changed, or only a line end changed. It may come out as it was."""
     lines = [line for line in _LINE.findall(text) if line]
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
         lines = dice.choice(_EDITS)(lines, dice) or lines
@@ -62,7 +62,7 @@ def _line(dice: Random, ends: Sequence[str]) -> str:
 
 
 def _new(lines: Lines, dice: Random, most: int = 3) -> Lines:
-    """New lines, ending mostly as the text's own do."""
+    """Return new lines, ending mostly as the text's own do."""
     own = [match.group() for line in lines if (match := re.search(r"(?:\r\n|\r|\n)$", line))]
     ends = own if own and dice.random() < 0.8 else _ENDS
     return [_line(dice, ends) for _ in range(dice.randint(1, most))]

@@ -137,7 +137,8 @@ class TrafficGenerator:
         raise TrafficRefusedError(_REFUSALS_IN_A_ROW, last)
 
     def run(self, *, transactions: int = 0, events: int = 0) -> int:
-        """As fast as possible: `transactions` transactions, or as many as it takes to publish at least `events` events.
+        """Run as fast as possible: `transactions` transactions, or as many as it takes to publish at least `events`
+        events.
 
         Returns how many transactions were made.
         """
@@ -255,7 +256,7 @@ class TrafficGenerator:
             unit_of_work.delete(definition.name, record_id)
 
     def _text_edit(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
-        """A few lines of a large text change. If none of a few records has one, a record gets one."""
+        """Change a few lines of a large text. If none of a few records has one, a record gets one."""
         definitions = [d for d in self._definitions if _large_texts(d)]
         if not definitions:
             return
@@ -303,7 +304,7 @@ class TrafficGenerator:
             )
 
     def _empty_bin(self) -> None:
-        """Some deleted records are gone for good; no change is committed, so it is no transaction."""
+        """Remove some deleted records for good; no change is committed, so it is no transaction."""
         definition = self._definition(deletable=True)
         with self._org.transaction() as unit_of_work:
             for record_id in self.records.choose(definition.name, self._dice, count=3, deleted=True):
@@ -335,7 +336,8 @@ class TrafficGenerator:
         unit_of_work.update(definition.name, ids[0], values, touch=False)
 
     def _several_objects(self, unit_of_work: UnitOfWork, touched: set[str]) -> None:
-        """Deletions come last, so that nothing in the transaction refers to a record it has deleted."""
+        """Write several objects in one transaction. Deletions come last, so that nothing in the transaction refers to a
+        record it has deleted."""
         operations = [self._dice.choice((self._create, self._update, self._bulk_update)) for _ in range(2)]
         if self._dice.random() < 0.3:
             operations.append(self._create)

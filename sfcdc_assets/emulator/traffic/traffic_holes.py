@@ -83,5 +83,5 @@ class TrafficHoles:
 
 
 def _may_be_cleared(field: FieldDefinition) -> bool:
-    """Only custom fields change their type."""
+    """Return whether the field is a custom one: only those change their type."""
     return field.custom and field.updateable and field.nillable and field.type not in {"boolean", "reference"}

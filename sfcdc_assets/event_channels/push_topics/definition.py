@@ -65,8 +65,8 @@ class PushTopic:
 
     @staticmethod
     def of(values: Mapping[str, object]) -> PushTopic:
-        """From values under API names; a query is kept in one line. Raises `TopicNotSupported` for the first that
-        Salesforce would not take."""
+        """Make a topic from values under API names; a query is kept in one line. Raises `TopicNotSupported` for the
+        first that Salesforce would not take."""
         unknown = sorted(values.keys() - API_NAMES.keys())
         if unknown:
             raise TopicNotSupported(

@@ -31,7 +31,7 @@ def read_definitions(folder: Path) -> dict[Path, PushTopic]:
 
 
 def read_definition(file: Path) -> PushTopic:
-    """The topic of one file. Raises `TopicFileError`."""
+    """Return the topic of one file. Raises `TopicFileError`."""
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -45,14 +45,15 @@ class DescribedQuery:
         return found
 
     def parts_of(self, field: FieldDescription) -> tuple[FieldDescription, ...]:
-        """The fields that one selected field brings: a name itself and its parts, an address or a place its parts."""
+        """Return the fields that one selected field brings: a name itself and its parts, an address or a place its
+        parts."""
         parts = self.object.parts_of(field.name)
         if field.type in COMPOUND_TYPES:
             return parts
         return (field, *parts)
 
     def unnoticed(self, notify: NotifyForFields) -> tuple[str, ...]:
-        """A sentence for each field whose changes raise no notification although the query names it."""
+        """Return a sentence for each field whose changes raise no notification although the query names it."""
         if notify is NotifyForFields.ALL:
             return ()
         looked_at = [

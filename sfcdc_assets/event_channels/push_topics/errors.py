@@ -14,7 +14,7 @@ class TopicNotSupported(SfcdcError):
         super().__init__(f"{field}: {code}, {text}. {remedy}")
 
     def in_file(self, file: str) -> TopicFileError:
-        """The same, said of the file that the field is in."""
+        """Return the same error, said of the file that the field is in."""
         return TopicFileError(file, self.field, f"{self.code}, {self.text}", self.remedy)
 
 

@@ -40,7 +40,7 @@ class Stamp(NamedTuple):
         return cls(-1 if created_ms is None else created_ms, (len(text), text), 0, position)
 
     def read_after(self, at_ms: int) -> Stamp:
-        """That of a read, made at a time when this was the newest notification that it stands for."""
+        """Return the stamp of a read, made at a time when this was the newest notification that it stands for."""
         return Stamp(self.created_ms, self.replay, at_ms, self.position)
 
 
@@ -74,16 +74,16 @@ class Known:
 
     @classmethod
     def of_read(cls, stamp: Stamp, values: Mapping[str, Any]) -> Known:
-        """The topic's query found the record so."""
+        """Return a record that the topic's query found so."""
         return cls({name: (stamp, value) for name, value in values.items()}, (stamp, Standing.THERE))
 
     @classmethod
     def of_absence(cls, stamp: Stamp) -> Known:
-        """The topic's query did not find it."""
+        """Return a record that the topic's query did not find."""
         return cls({}, (stamp, Standing.LEFT))
 
     def joined(self, other: Known) -> Known:
-        """What both together know."""
+        """Return what both together know."""
         values = dict(self.values)
         for name, told in other.values.items():
             values[name] = _newer(values.get(name, told), told)
@@ -102,12 +102,12 @@ class Known:
         return max((stamp.read_at_ms for stamp, _ in self.values.values()), default=0) or None
 
     def plain_values(self) -> dict[str, Any]:
-        """By column, without the stamps."""
+        """Return the values by column, without the stamps."""
         return {name: value for name, (_, value) in self.values.items()}
 
 
 def join(observations: Iterable[Known]) -> Known:
-    """What they know together; nothing of none."""
+    """Return what they know together; nothing of none."""
     return reduce(Known.joined, observations, Known())
 
 

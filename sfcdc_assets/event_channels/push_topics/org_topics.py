@@ -75,7 +75,7 @@ def _refusals(name: str, result: Any) -> Iterator[RequestRefused]:
 
 
 def _topic(row: dict[str, Any]) -> PushTopic:
-    """As the org has it, whether this package would make such a one or not."""
+    """Return the topic as the org has it, whether this package would make such a one or not."""
     values: dict[str, Any] = {attribute: row.get(name) for name, attribute in API_NAMES.items()}
     values["query"] = in_one_line(str(values["query"]))
     values["api_version"] = float(values["api_version"] or 0)

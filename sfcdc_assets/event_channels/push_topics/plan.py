@@ -50,7 +50,7 @@ class Step:
     changes: tuple[Change, ...] = ()
 
     def values(self) -> dict[str, Any]:
-        """What REST is sent."""
+        """Return what REST is sent."""
         if self.action is Action.CREATE:
             return self.topic.values()
         return {change.field: change.after for change in self.changes}
@@ -66,7 +66,7 @@ class Plan:
     """Topics of the org that no file defines."""
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the plan for programs."""
         return asdict(self)
 
 
@@ -90,7 +90,7 @@ def plan(ours: Sequence[PushTopic], theirs: Sequence[OrgTopic]) -> Plan:
 
 
 def differences(ours: PushTopic, theirs: PushTopic) -> tuple[Change, ...]:
-    """The fields in which the org's topic is not what its file says."""
+    """Return the fields in which the org's topic is not what its file says."""
     wanted, present = ours.values(), theirs.values()
     return tuple(Change(name, present[name], wanted[name]) for name in API_NAMES if present[name] != wanted[name])
 

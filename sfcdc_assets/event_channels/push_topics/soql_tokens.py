@@ -59,12 +59,13 @@ def tokens(soql: str) -> tuple[Token, ...]:
 
 
 def in_one_line(soql: str) -> str:
-    """The query with single blanks outside of texts, and none around it: how two are compared and one is sent."""
+    """Return the query with single blanks outside of texts, and none around it: how two are compared and one is
+    sent."""
     return _SPACE.sub(lambda found: found[1] or " ", soql).strip().removesuffix(";").rstrip()
 
 
 def malformed(found: str) -> TopicNotSupported:
-    """The query is no SOQL at some token; an empty one is its end."""
+    """Return the error that the query is no SOQL at some token; an empty one is its end."""
     what = f"unexpected token: '{found}'" if found else "unexpected end of query"
     remedy = "Write it as SELECT Id, fields FROM object WHERE conditions"
     return TopicNotSupported("Query", "MALFORMED_QUERY", what, remedy)

@@ -40,17 +40,17 @@ standing and each value is, so that one that comes late changes what it should a
 
 
 def field_columns(schema: pa.Schema) -> list[pa.Field]:
-    """The columns of a table of events that are fields of the object: they say of which type these are."""
+    """Return the columns of a table of events that are fields of the object: they say of which type these are."""
     return [field for field in schema if SALESFORCE_TYPE_METADATA in (field.metadata or {})]
 
 
 def is_compound(field: pa.Field) -> bool:
-    """Whether a column holds addresses or places, as JSON: notifications and queries write these differently."""
+    """Return whether a column holds addresses or places, as JSON: notifications and queries write these differently."""
     return (field.metadata or {}).get(SALESFORCE_TYPE_METADATA, b"").decode() in COMPOUND_TYPES
 
 
 def state_schema(fields: Sequence[pa.Field]) -> pa.Schema:
-    """The schema of a table with these field columns, `Id` first: it is there before any record is known."""
+    """Return the schema of a table with these field columns, `Id` first: it is there before any record is known."""
     own = next((field for field in fields if field.name == ID), pa.field(ID, pa.string()))
     return pa.schema([own, *(field for field in fields if field.name != ID), *STATE_COLUMNS])
 
@@ -71,21 +71,21 @@ def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> 
 
 
 def stamp_of_event(row: Mapping[str, Any]) -> Stamp:
-    """The stamp of a row of `push_topic_events`."""
+    """Return the stamp of a row of `push_topic_events`."""
     created = row["created_date"]
     return Stamp.of_notification(None if created is None else _ms(created), row["replay_id"], row["position"])
 
 
 def columns_of(fields: Iterable[str], names: Sequence[str]) -> list[str]:
-    """The columns that hold values of these fields: those of their names, and those beside them that a field of another
-    type, or one with the name of another column, has."""
+    """Return the columns that hold values of these fields: those of their names, and those beside them that a field of
+    another type, or one with the name of another column, has."""
     suffixes = ("", "__field", *(f"__{each}" for each in ColumnType))
     wanted = {f"{field}{suffix}".lower() for field in fields for suffix in suffixes}
     return [name for name in names if name.lower() in wanted]
 
 
 def known_of_row(row: Mapping[str, Any]) -> Known:
-    """What a row of `push_topic_state` knows."""
+    """Return what a row of `push_topic_state` knows."""
     stamps = json.loads(row["_stamps"])
     values = {name: (_stamp(stamp), row[name]) for stamp, names in stamps["values"] for name in names}
     standing = Standing.LEFT if row["_left_filter_at"] else Standing.DELETED if row["_is_deleted"] else Standing.THERE
@@ -98,7 +98,8 @@ def known_of_row(row: Mapping[str, Any]) -> Known:
 
 
 def state_rows(known: Mapping[str, Known], schema: pa.Schema) -> pa.Table:
-    """The rows of these records, in the order of their ids; the table has a column for each field that is known."""
+    """Return the rows of these records, in the order of their ids; the table has a column for each field that is
+    known."""
     rows = [_row(record_id, known[record_id]) for record_id in sorted(known)]
     return pa.Table.from_pylist(rows, schema=schema)
 

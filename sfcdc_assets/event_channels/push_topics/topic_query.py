@@ -198,7 +198,7 @@ class _Query:
 
 
 def _fields(names: Sequence[str], aliases: Collection[str]) -> tuple[str, ...]:
-    """The fields' own names, without the alias of the object."""
+    """Return the fields' own names, without the alias of the object."""
     return tuple(dict.fromkeys(_field(name, aliases) for name in names))
 
 

@@ -42,7 +42,7 @@ class Link:
 
 
 def reads_of(known: Known) -> list[Observation]:
-    """What is left of reads in what is known of a record."""
+    """Return what is left of reads in what is known of a record."""
     values: dict[Stamp, dict[str, Any]] = {}
     for name, (stamp, value) in known.values.items():
         if stamp.read_at_ms:
@@ -53,7 +53,7 @@ def reads_of(known: Known) -> list[Observation]:
 
 
 def value_chain(observations: Iterable[Observation], column: str) -> Sequence[Link]:
-    """The values of a field, the oldest first; none where no observation has it.
+    """Return the values of a field, the oldest first; none where no observation has it.
 
     An observation is a link when it is the first to have the field, when it shows another value, and when the record
     was deleted or came back, left the topic's filter or was found again.

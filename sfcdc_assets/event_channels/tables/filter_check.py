@@ -97,8 +97,8 @@ def read_topic(
 def _typed_rows(
     org: OrgConnection, channel: str, soql: str, schema: pa.Schema
 ) -> Iterator[tuple[list[dict[str, Any]], pa.Schema]]:
-    """The answer's rows as rows of the table of events would be, part by part, with that table's schema: wider, where
-    the query selects what no notification had yet."""
+    """Yield the answer's rows as rows of the table of events would be, part by part, with that table's schema: wider,
+    where the query selects what no notification had yet."""
     reader = push_topic_reader(org, channel)
     rows = query_rows(org.session, soql)
     while part := list(islice(rows, _ROWS_AT_ONCE)):
@@ -110,7 +110,7 @@ def _typed_rows(
 
 
 def _newest(events: EventTable, channel: str, received_until_ms: int) -> Stamp:
-    """The stamp of the newest notification that was received until then; before all where there is none."""
+    """Return the stamp of the newest notification that was received until then; before all where there is none."""
     since = events.last_position(channel) - _NEAR
     until = datetime.fromtimestamp(received_until_ms / 1000, UTC).isoformat()
     condition = f"position > {since} and event_type is not null and received_at <= timestamp '{until}'"
@@ -172,7 +172,7 @@ def check_topic(
 def verify_topic(
     warehouse: Warehouse, org: OrgConnection, lander: Lands, channel: str, visibility_seconds: float
 ) -> TopicReport:
-    """The same comparison; nothing is changed by it but what has landed. Raises as `check_topic` does."""
+    """Compare as `verify_topics` does; nothing is changed by it but what has landed. Raises as `check_topic` does."""
     calls = org.session.calls
     read = _read(warehouse, org, lander, channel, visibility_seconds)
     report, _ = _compared(_state(warehouse, channel, read), channel, read)
@@ -204,7 +204,7 @@ def _state(warehouse: Warehouse, channel: str, read: TopicRead) -> PushTopicStat
 
 
 def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[TopicReport, dict[str, Known]]:
-    """What a read says beside the rows, and the records whose rows it changes, as they are known with it."""
+    """Return what a read says beside the rows, and the records whose rows it changes, as they are known with it."""
     topic = folder_of(channel)
     counts = dict.fromkeys(("in_table", "left", "returned", "added", "changed", "in_motion"), 0)
     changed: dict[str, Known] = {}
@@ -233,7 +233,7 @@ def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[Top
 
 
 def _difference(known: Known, observed: Known) -> str | None:
-    """How what is known with an observation differs from what was known without it, if it does."""
+    """Return how what is known with an observation differs from what was known without it, if it does."""
     joined = known.joined(observed)
     before, after = known.standing[1], joined.standing[1]
     if after is Standing.LEFT:

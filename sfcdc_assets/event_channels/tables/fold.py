@@ -28,7 +28,7 @@ class Folded:
     records: int = 0
 
     def plus(self, other: Folded) -> Folded:
-        """Both, one after the other; a record in both counts twice."""
+        """Return both, one after the other; a record in both counts twice."""
         return Folded(
             self.channel,
             self.from_position,
@@ -39,8 +39,8 @@ class Folded:
 
 
 def has_state(channel: str) -> bool:
-    """Whether a channel's notifications are folded: those of a topic without a filter. What a filter lets through are
-    the same notifications."""
+    """Return whether a channel's notifications are folded: those of a topic without a filter. What a filter lets
+    through are the same notifications."""
     return kind_of(channel) is ChannelKind.PUSH_TOPIC and "?" not in channel
 
 

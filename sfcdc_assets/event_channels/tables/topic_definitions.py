@@ -42,7 +42,7 @@ def checked_plan(session: OrgSession, folder: Path) -> CheckedPlan:
 
 
 def checked_query(session: OrgSession, topic: PushTopic, file: str) -> DescribedQuery:
-    """The query beside a fresh describe of its object; the org has answered it, as SOQL, to this user. Raises
+    """Return the query beside a fresh describe of its object; the org has answered it, as SOQL, to this user. Raises
     `TopicFileError`."""
     try:
         query = topic_query(topic.query)

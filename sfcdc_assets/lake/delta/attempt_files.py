@@ -39,7 +39,7 @@ class AttemptFiles:
 
     @classmethod
     def begin(cls, warehouse: Warehouse, entity: str) -> AttemptFiles:
-        """An attempt begins; what one left whose process was killed is deleted. The entity has its tables."""
+        """Begin an attempt; what one left whose process was killed is deleted. The entity has its tables."""
         begun = cls(warehouse, entity)
         if warehouse.is_local:
             with suppress(OSError):  # on a full disk: it is an aid and stops nothing

@@ -25,14 +25,14 @@ from sfcdc_assets.lake.warehouse import Warehouse
 
 
 def nearest_folder(folder: Path) -> Path:
-    """The folder, or the nearest above it that exists."""
+    """Return the folder, or the nearest above it that exists."""
     return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 @contextmanager
 def probe_of(warehouse: Warehouse, name: str) -> Iterator[Warehouse]:
-    """A folder of this name below the root, removed at the end. A root that does not exist yet is not created: the
-    folder is where the root would be. Raises `WarehouseNotWritable`."""
+    """Yield a folder of this name below the root, removed at the end. A root that does not exist yet is not created:
+    the folder is where the root would be. Raises `WarehouseNotWritable`."""
     if not warehouse.is_local:
         probe = Warehouse(warehouse.uri(name))
         yield probe
@@ -54,8 +54,8 @@ _SCHEMA = pa.schema([("number", pa.int64())])
 
 
 def commits_accepted(probe: Warehouse) -> int:
-    """The most commits of one version that were accepted, in any round: 1 where no commit can be lost. `probe`: a
-    warehouse that is removed afterwards."""
+    """Return the most commits of one version that were accepted, in any round: 1 where no commit can be lost. `probe`:
+    a warehouse that is removed afterwards."""
     Table.open_or_create(probe, "commits", _SCHEMA)
     return max(_commits_at_once(probe, number) for number in range(1, ROUNDS + 1))
 
@@ -69,7 +69,7 @@ def check_commits(warehouse: Warehouse) -> None:
 
 
 def _commits_at_once(probe: Warehouse, number: int) -> int:
-    """How many were accepted."""
+    """Return how many were accepted."""
     tables = [Table.open_or_create(probe, "commits", _SCHEMA) for _ in range(WRITERS)]
     together = Barrier(WRITERS)
     row = pa.Table.from_pylist([{"number": number}], schema=_SCHEMA)

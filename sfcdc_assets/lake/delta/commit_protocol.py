@@ -55,9 +55,9 @@ class CommitProtocol(TableReads):
         self._delta.update_incremental()
 
     def _afterwards(self) -> PostCommitHookProperties:
-        """What delta-rs does after the next commit: a checkpoint now and then, and with it, where the table's settings
-        say so, the log is cleaned up. By default it looks for old commits after every one, which means to ask for the
-        time of each file in the log's folder: 0.4 s of 0.5 after 100,000 commits on a local disk."""
+        """Return what delta-rs does after the next commit: a checkpoint now and then, and with it, where the table's
+        settings say so, the log is cleaned up. By default it looks for old commits after every one, which means to ask
+        for the time of each file in the log's folder: 0.4 s of 0.5 after 100,000 commits on a local disk."""
         comes_with_a_checkpoint = (self.version + 1) % CHECKPOINT_INTERVAL == 0
         return PostCommitHookProperties(cleanup_expired_logs=None if comes_with_a_checkpoint else False)
 
@@ -81,7 +81,7 @@ class CommitProtocol(TableReads):
 
     @contextmanager
     def _committing(self, transactions: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
-        """Raises what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`; what the store
+        """Raise what fails to be committed as `ConcurrentCommit`, `TableNotWritten` or `TableDamaged`; what the store
         refuses, as `_asking`."""
         try:
             with self._asking():

@@ -38,7 +38,7 @@ _FIXED = {"path", "size_bytes", "modification_time", "num_records"}
 
 
 def data_files(found: pl.DataFrame) -> tuple[DataFile, ...]:
-    """The files that rows of `TableReads.file_statistics` describe."""
+    """Return the files that rows of `TableReads.file_statistics` describe."""
     return tuple(
         DataFile(
             path=file["path"],
@@ -70,8 +70,8 @@ class PackedFiles:
 
 
 def unreadable(root: str, filesystem: fs.FileSystem, paths: Iterable[str]) -> tuple[str, str] | None:
-    """The first of the Parquet files that cannot be read, and why. `root`: of the warehouse; what its store refuses is
-    in no file, and is raised as `StoreRefused` or `StoreUnavailable`."""
+    """Return the first of the Parquet files that cannot be read, and why. `root`: of the warehouse; what its store
+    refuses is in no file, and is raised as `StoreRefused` or `StoreUnavailable`."""
     for path in paths:
         try:
             with store_refusals(root), filesystem.open_input_file(unquote(path)) as source:

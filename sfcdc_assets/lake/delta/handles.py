@@ -48,14 +48,14 @@ class Answers:
         self._schema: tuple[int, Any] = (-1, None)
 
     def transaction(self, version: int, application: str, ask: Callable[[], int | None]) -> int | None:
-        """The version of an application's last transaction; asked where the log is not gone through here."""
+        """Return the version of an application's last transaction; asked where the log is not gone through here."""
         replayed = self._replay(version)
         if replayed is None:
             return self.of(version, ("transaction", application), ask)
         return replayed.transactions.get(application)
 
     def schema(self, version: int, ask: Callable[[], T]) -> T:
-        """The table's schema, asked when it may have changed."""
+        """Return the table's schema, asked when it may have changed."""
         replayed = self._replay(version)
         layout = version if replayed is None else replayed.layout
         if self._schema[0] != layout:
@@ -69,7 +69,7 @@ class Answers:
         return self._replayed[1]
 
     def of(self, version: int, question: object, ask: Callable[[], T]) -> T:
-        """The answer at a version, asked once."""
+        """Return the answer at a version, asked once."""
         if version != self._version:
             self._version, self._known = version, {}
         if question not in self._known:
@@ -105,7 +105,7 @@ class Handle:
 
     @classmethod
     def new(cls, uri: str, log: Log) -> Handle:
-        """On the newest version. Raises what deltalake raises."""
+        """Open a handle on the newest version. Raises what deltalake raises."""
         (checkpoint,) = _files(log, LAST_CHECKPOINT)
         delta = DeltaTable(uri)
         return cls(delta, checkpoint, answers=Answers(log))
@@ -119,7 +119,7 @@ class Handles:
         self._idle: OrderedDict[str, list[tuple[Handle, File]]] = OrderedDict()
 
     def take(self, uri: str, log: Log) -> Handle:
-        """A handle on the newest version, which the caller holds alone. Raises what deltalake raises."""
+        """Return a handle on the newest version, which the caller holds alone. Raises what deltalake raises."""
         try:
             handle, commit = self._idle.get(uri, []).pop()
         except IndexError:
@@ -137,7 +137,7 @@ class Handles:
         return replace(handle, newest=None)
 
     def give_back(self, uri: str, log: Log, handle: Handle) -> None:
-        """The caller holds it no more. It is not kept where its log cannot be looked at."""
+        """Give a handle back, which the caller holds no more. It is not kept where its log cannot be looked at."""
         version, newest = handle.delta.version(), handle.newest
         try:
             commit = newest[1] if newest and newest[0] == version else _files(log, commit_file(version))[0]
@@ -152,11 +152,11 @@ class Handles:
                 self._idle.popitem(last=False)
 
     def idle(self, uri: str) -> int:
-        """How many are kept of a table."""
+        """Return how many are kept of a table."""
         return len(self._idle.get(uri, ()))
 
     def tables(self) -> tuple[str, ...]:
-        """The URIs of tables that one is kept of, the one used last at the end."""
+        """Return the URIs of tables that one is kept of, the one used last at the end."""
         return tuple(uri for uri, idle in self._idle.items() if idle)
 
 
@@ -177,7 +177,7 @@ class Held:
         finalizer.atexit = False
 
     def spoil(self) -> None:
-        """It is not to be used again."""
+        """Mark a handle as not to be used again."""
         self._is_sound.clear()
 
 

@@ -42,7 +42,7 @@ class ReadableTable:
 
 
 def readable(table: Table, condition: str | None = None) -> ReadableTable:
-    """The version that a handle stands at. Raises `UnreadableTable` when files alone do not show its rows."""
+    """Return the version that a handle stands at. Raises `UnreadableTable` when files alone do not show its rows."""
     columns = table.partition_columns()
     by_values: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for file in table.files():
@@ -68,6 +68,6 @@ def readable_of_cut(cut: OpenCut, entity: str, layers: Iterable[str]) -> dict[st
 
 
 def readable_now(warehouse: Warehouse, name: str, condition: str | None = None) -> ReadableTable | None:
-    """The newest version of a table that cuts do not name; None when there is no such table."""
+    """Return the newest version of a table that cuts do not name; None when there is no such table."""
     table = Table.open(warehouse, name)
     return readable(table, condition) if table is not None else None

@@ -61,7 +61,7 @@ def build_beside(warehouse: Warehouse, tables: Sequence[str]) -> Iterator[Beside
 
 
 def open_if_readable(warehouse: Warehouse, name: str) -> Table | None:
-    """The table, None where there is none or its log cannot be read as what its files are."""
+    """Return the table, None where there is none or its log cannot be read as what its files are."""
     try:
         table = Table.open(warehouse, name)
         if table is not None:
@@ -88,7 +88,7 @@ def put_in_place(beside: Beside, name: str, present: Table | None, versions: Map
 
 
 def built_table(beside: Beside, name: str) -> Table:
-    """What was built of a table, all of its files being there. Raises `RebuildOvertaken`."""
+    """Return what was built of a table, all of its files being there. Raises `RebuildOvertaken`."""
     beside.check_claim()
     built = Table.open(beside, name)
     if built is None:
@@ -152,5 +152,5 @@ def _of(statistics: Mapping[str, object], prefix: str) -> dict[str, object]:
 
 
 def _json(value: object) -> object:
-    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
+    """Return a statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
     return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -31,8 +31,8 @@ class Table(TableUpkeep):
 
     @classmethod
     def open(cls, warehouse: Warehouse, name: str, version: int | None = None) -> Table | None:
-        """The table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`, and
-        `StoreRefused` or `StoreUnavailable` where nothing was learned of the table."""
+        """Return the table's newest snapshot, or that of a version; None when it does not exist. Raises `TableDamaged`,
+        and `StoreRefused` or `StoreUnavailable` where nothing was learned of the table."""
         uri, log = warehouse.uri(name), partial(warehouse.filesystem, name)
         try:
             with store_refusals(warehouse.root):
@@ -61,7 +61,7 @@ class Table(TableUpkeep):
         statistics_on: Sequence[str] = (),
         of_batches: bool = False,
     ) -> Table:
-        """The table's newest snapshot; created empty, with `schema`, when it does not exist.
+        """Return the table's newest snapshot; created empty, with `schema`, when it does not exist.
 
         `statistics_on`: the columns whose minimum and maximum the log keeps for each file; Delta's default is the
         first 32 columns, of which a wide table's last ones are none. `of_batches`: each batch of an entity commits to
@@ -94,7 +94,7 @@ class Table(TableUpkeep):
 
     @classmethod
     def create_like(cls, warehouse: Warehouse, name: str, other: Table) -> Table:
-        """A new empty table with the schema, the partition columns and the settings of another. Raises
+        """Return a new empty table with the schema, the partition columns and the settings of another. Raises
         `ConcurrentCommit` when there is one already."""
         try:
             delta = DeltaTable.create(

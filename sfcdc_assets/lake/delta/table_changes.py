@@ -43,14 +43,15 @@ class Seen:
         return tuple(self._versions)
 
     def note(self, warehouse: Warehouse, name: str, version: int | None, stood: File | None = None) -> None:
-        """A table was opened at a version, or is missing. `stood`: the version's commit, and there was no later one."""
+        """Note that a table was opened at a version, or is missing. `stood`: the version's commit, and there was no
+        later one."""
         if warehouse == self._warehouse and name not in self._versions:
             self._versions[name] = _MISSING if version is None else version
             if stood is not None:
                 self._files |= zip(_commits_of(name, self._versions[name]), (stood, NO_FILE), strict=True)
 
     def add(self, other: Seen) -> None:
-        """What was seen there counts as seen here."""
+        """Count what was seen there as seen here."""
         for name, version in other._versions.items():
             if name not in self._versions:
                 self._versions[name] = version
@@ -62,11 +63,12 @@ class Seen:
             self._files |= _files(self._warehouse, [path for path in self._commits() if path not in self._files])
 
     def is_unchanged(self) -> bool:
-        """Whether all tables are as they were. Never so where that cannot be known."""
+        """Return whether all tables are as they were. Never so where that cannot be known."""
         return unchanged(self._warehouse, [self]) == [True]
 
     def _is_as_in(self, files: Mapping[str, File]) -> bool:
-        """Whether it all is as it was, and was the newest state then: a table may be changed while it is looked at."""
+        """Return whether it all is as it was, and was the newest state then: a table may be changed while it is looked
+        at."""
         stood, following = self._commits()[::2], self._commits()[1::2]
         versions = self._versions.values()
         return (
@@ -76,12 +78,12 @@ class Seen:
         )
 
     def _commits(self) -> list[str]:
-        """Of each table the commit that it stood at and the one after it, whether or not they are there."""
+        """Return of each table the commit that it stood at and the one after it, whether or not they are there."""
         return list(chain.from_iterable(_commits_of(name, version) for name, version in self._versions.items()))
 
 
 def _commits_of(name: str, version: int) -> tuple[str, str]:
-    """The commit that a table stood at, and the next one."""
+    """Return the commit that a table stood at, and the next one."""
     return f"{name}/{commit_file(max(version, 0))}", f"{name}/{commit_file(version + 1)}"
 
 
@@ -90,7 +92,7 @@ _WATCHING: ContextVar[tuple[Seen, ...]] = ContextVar("seen", default=())
 
 @contextmanager
 def seen(warehouse: Warehouse) -> Iterator[Seen]:
-    """Notes what this thread opens of the warehouse's tables while it is entered."""
+    """Note what this thread opens of the warehouse's tables while it is entered."""
     found = Seen(warehouse)
     token = _WATCHING.set((*_WATCHING.get(), found))
     try:
@@ -101,7 +103,7 @@ def seen(warehouse: Warehouse) -> Iterator[Seen]:
 
 
 def note(warehouse: Warehouse, name: str, version: int | None, stood: File | None = None) -> None:
-    """A table was opened at a version, or found missing: watchers are notified. See `Seen.note`."""
+    """Note that a table was opened at a version, or found missing: watchers are notified. See `Seen.note`."""
     for each in _WATCHING.get():
         each.note(warehouse, name, version, stood)
 
@@ -113,7 +115,7 @@ def note_all(of: Seen) -> None:
 
 
 def unchanged(warehouse: Warehouse, of: Sequence[Seen]) -> list[bool]:
-    """Of each whether all its tables are as they were; all files are asked for at once."""
+    """Return of each whether all its tables are as they were; all files are asked for at once."""
     try:
         files = _files(warehouse, list(dict.fromkeys(path for each in of for path in each._commits())))
     except OSError:
@@ -142,8 +144,8 @@ class Remembered(Generic[K, V]):
         self._known: OrderedDict[tuple[Warehouse, K], tuple[Seen, V]] = OrderedDict()
 
     def of(self, warehouse: Warehouse, questions: Sequence[K], ask: Callable[[K], V]) -> dict[K, V]:
-        """The answer to each question; `ask` works out those that are not known, or that a changed table takes part
-        in. Raises what it raises."""
+        """Return the answer to each question; `ask` works out those that are not known, or that a changed table takes
+        part in. Raises what it raises."""
         kept = {each: self._known.get((warehouse, each)) for each in questions}
         tables = {each: of[0] for each, of in kept.items() if of is not None}
         still = dict(zip(tables, unchanged(warehouse, list(tables.values())), strict=True))

@@ -239,7 +239,7 @@ class TableUpkeep(TableCommits):
     def keep(
         self, *, files_hours: int | None = None, log_hours: int | None = None, cleans_log: bool | None = None
     ) -> bool:
-        """How long files that were replaced, and the log, are kept at least; whether that is new to the table.
+        """Return how long files that were replaced, and the log, are kept at least; whether that is new to the table.
 
         Checkpoints forget sooner that a file was replaced, and vacuum takes it for an orphan then. `cleans_log`:
         whether writers delete old entries of the log with their commits. Raises `ConcurrentCommit`, as does every

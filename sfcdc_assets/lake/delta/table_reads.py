@@ -60,21 +60,21 @@ class TableSnapshot:
         return list(self._delta.metadata().partition_columns)
 
     def column_statistics(self) -> tuple[str, ...]:
-        """The columns whose minimum and maximum the log keeps."""
+        """Return the columns whose minimum and maximum the log keeps."""
         named = self._delta.metadata().configuration.get("delta.dataSkippingStatsColumns")
         partitioned = self.partition_columns()
         present = [name for name in self.schema.names if name not in partitioned]
         return tuple(name for name in present if name in named.split(",")) if named else tuple(present[:STATISTICS_ON])
 
     def transaction_version(self, application: str) -> int | None:
-        """The highest version that `application` has committed as of this snapshot; None when it never has."""
+        """Return the highest version that `application` has committed as of this snapshot; None when it never has."""
         with self._asking():
             return self._answers.transaction(
                 self.version, application, lambda: self._delta.transaction_version(application)
             )
 
     def answer(self, question: object, ask: Callable[[], T]) -> T:
-        """What this version answers to a question about its files or settings, worked out once."""
+        """Return what this version answers to a question about its files or settings, worked out once."""
         return self._answers.of(self.version, question, ask)
 
     def _carry(self, transactions: Mapping[str, int], *, changes_files: bool) -> None:
@@ -88,7 +88,7 @@ class TableSnapshot:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Raises what the store refuses as `StoreRefused` or `StoreUnavailable`: it says nothing of the table. Nobody
+        """Raise what the store refuses as `StoreRefused` or `StoreUnavailable`: it says nothing of the table. Nobody
         uses a handle again through which something failed."""
         try:
             with store_refusals(self._root):
@@ -126,7 +126,8 @@ class TableReads(TableSnapshot):
         return self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows))
 
     def may_have(self, column: str, value: str) -> bool:
-        """Whether a file may have a row with this value, by the least and greatest that the log keeps of each file."""
+        """Return whether a file may have a row with this value, by the least and greatest that the log keeps of each
+        file."""
         return self.answer(("may have", column, value), lambda: self._may_have(column, value))
 
     def _may_have(self, column: str, value: str) -> bool:
@@ -140,7 +141,7 @@ class TableReads(TableSnapshot):
         return not bool(files.select(is_apart.fill_null(False).all()).item())
 
     def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
-        """The rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
+        """Return the rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
         return pl.DataFrame(self.scan(columns, predicate)).to_dicts()
 
     def read_files(self, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
@@ -160,13 +161,13 @@ class TableReads(TableSnapshot):
         return fs.PyFileSystem(StoreFiles(root, storage_options(root)))
 
     def batches(self, columns: Sequence[str], predicate: str) -> Iterator[pa.Table]:
-        """The rows that `scan` gives, part by part: memory holds one."""
+        """Yield the rows that `scan` gives, part by part: memory holds one."""
         with self._reading():
             for batch in self._stream(columns, predicate):
                 yield self._plain(pa.Table.from_batches([batch]))
 
     def head(self, predicate: str, count: int) -> pa.Table:
-        """The first rows that a scan meets; reading stops there."""
+        """Return the first rows that a scan meets; reading stops there."""
         if not self._has_files or count < 1:
             return self.schema.empty_table()
         batches, found = [], 0
@@ -180,8 +181,8 @@ class TableReads(TableSnapshot):
         return rows.slice(0, count)
 
     def newest(self, by: str, predicate: str, count: int) -> pa.Table:
-        """The rows with the highest values of an integer column, the highest first. Of a large table the files that
-        have them are read, and of these whole rows for the last values alone."""
+        """Return the rows with the highest values of an integer column, the highest first. Of a large table the files
+        that have them are read, and of these whole rows for the last values alone."""
         statistics = self.file_statistics()
         known = statistics[f"max.{by}"].drop_nulls().sort(descending=True) if f"max.{by}" in statistics.columns else ()
         since = f" and {by} >= {known[count - 1]}" if len(known) >= count > 0 else ""
@@ -198,9 +199,9 @@ class TableReads(TableSnapshot):
         return int(self.file_statistics()["num_records"].sum() or 0)
 
     def file_statistics(self) -> pl.DataFrame:
-        """What the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column, `min.*`,
-        `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files: thousands of
-        them are no Python objects here. Raises `UnreadableTable` when files alone do not show the rows."""
+        """Return what the log says of the live files, one a row: `path`, `num_records`, `size_bytes` and, by column,
+        `min.*`, `max.*`, `null_count.*` and `partition.*`; null where it does not. For questions about all files:
+        thousands of them are no Python objects here. Raises `UnreadableTable` when files alone do not show the rows."""
         if self._files is None or self._files[0] != self.version:
             self._files = (self.version, self._file_statistics())
         return self._files[1]
@@ -215,19 +216,20 @@ class TableReads(TableSnapshot):
         return pl.DataFrame(self._delta.get_add_actions(flatten=True))
 
     def files(self, where: pl.Expr | None = None) -> tuple[DataFile, ...]:
-        """The live files with their statistics, or those that a condition on `file_statistics` selects; raises as that
-        does."""
+        """Return the live files with their statistics, or those that a condition on `file_statistics` selects; raises
+        as that does."""
         found = self.file_statistics()
         return data_files(found if where is None else found.filter(where))
 
     def _stream(self, columns: Sequence[str] | None, predicate: str | None) -> pa.RecordBatchReader:
-        """Not by `pa.table`, which would import pandas to see whether it is given one of its frames."""
+        """Stream the rows, not by `pa.table`, which would import pandas to see whether it is given one of its
+        frames."""
         selected = list(columns) if columns is not None else None
         return pa.RecordBatchReader.from_stream(self._delta.scan(columns=selected, predicate=predicate))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Raises what cannot be read as `TableDamaged`, with the file, but for what the store refuses."""
+        """Raise what cannot be read as `TableDamaged`, with the file, but for what the store refuses."""
         try:
             with self._asking():
                 yield
@@ -236,7 +238,7 @@ class TableReads(TableSnapshot):
             raise
 
     def _plain(self, rows: pa.Table) -> pa.Table:
-        """The table's own types: a scan gives view types, which many of Arrow's kernels do not take."""
+        """Return the table's own types: a scan gives view types, which many of Arrow's kernels do not take."""
         schema = self.schema
         return rows.cast(pa.schema([schema.field(name) for name in rows.column_names]))
 

@@ -37,17 +37,17 @@ class Replayed:
     transactions: Mapping[str, int] = field(default_factory=dict)
 
     def followed_by(self, version: int, transactions: Mapping[str, int], *, changes_layout: bool = False) -> Replayed:
-        """With what was committed since."""
+        """Return the versions with what was committed since."""
         return Replayed(version, version if changes_layout else self.layout, {**self.transactions, **transactions})
 
 
 def commit_file(version: int) -> str:
-    """The file of a commit, below its table."""
+    """Return the file of a commit, below its table."""
     return f"_delta_log/{version:020}.json"
 
 
 def replay(log: Log, version: int, known: Replayed | None) -> Replayed | None:
-    """The log up to a version, on from what is known of it; None where it cannot be known so."""
+    """Return the log up to a version, on from what is known of it; None where it cannot be known so."""
     try:
         store = log()
         if known is not None and 0 <= version - known.version <= MOST_COMMITS:
@@ -61,7 +61,7 @@ def replay(log: Log, version: int, known: Replayed | None) -> Replayed | None:
 
 
 def _checkpoint(store: fs.FileSystem, version: int) -> Replayed | None:
-    """What the last checkpoint has, or nothing if there is none."""
+    """Return what the last checkpoint has, or nothing if there is none."""
     with_news = Replayed(-1, layout=version)
     try:
         last = json.loads(_read(store, LAST_CHECKPOINT))
@@ -77,7 +77,7 @@ def _checkpoint(store: fs.FileSystem, version: int) -> Replayed | None:
 
 
 def _commits(store: fs.FileSystem, begun: Replayed, version: int) -> Replayed | None:
-    """On from there; None where a commit is not there any more."""
+    """Read the commits on from there; None where a commit is not there any more."""
     transactions: dict[str, int] = {}
     changes_layout = False
     try:
@@ -109,8 +109,8 @@ def _read(store: fs.FileSystem, path: str) -> bytes:
 
 
 def stored_as(name: str) -> Any:
-    """A field of a number, 0 at first, whose transaction version has another name than the field: that of a release
-    which called it otherwise."""
+    """Return a field of a number, 0 at first, whose transaction version has another name than the field: that of a
+    release which called it otherwise."""
     return field(default=0, metadata={"stored_as": name})
 
 

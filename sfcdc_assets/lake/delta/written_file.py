@@ -27,7 +27,7 @@ def write_file(
     statistics_on: Sequence[str],
     partition: Mapping[str, str] = MappingProxyType({}),
 ) -> NewFile:
-    """The rows, without partition columns, as a file below the table's root."""
+    """Return the rows, without partition columns, as a file below the table's root."""
     with deleted_on_failure(filesystem, path), filesystem.open_output_stream(path) as sink:
         pq.write_table(rows, sink, compression="zstd", row_group_size=ROWS_IN_A_GROUP)
         size = sink.tell()
@@ -56,7 +56,7 @@ def _is_ordered(kind: pa.DataType) -> bool:
 
 
 def _json(value: object) -> object:
-    """A statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
+    """Return a statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
     return value.isoformat() if isinstance(value, date) else value

@@ -101,7 +101,7 @@ class TableDone:
         return self.is_changed or has_remark or self.failure is not None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the outcome for programs."""
         return {**asdict(self), "seconds": round(self.seconds, 3)}
 
     def __str__(self) -> str:
@@ -133,8 +133,9 @@ def maintain(
 
 
 def thin_out(warehouse: Warehouse, retention: Retention, now_ms: int) -> Iterator[TableDone]:
-    """The part of maintenance that is worth its while every hour: forget cuts, delete what those do not need that are
-    kept, and pack the tables to which batches append, because the hour's last cut keeps every small file that it names.
+    """Do the part of maintenance that is worth its while every hour: forget cuts, delete what those do not need that
+    are kept, and pack the tables to which batches append, because the hour's last cut keeps every small file that it
+    names.
 
     Tables of which all cuts name one version are not looked at. Raises as `maintain`, and `TableDamaged`."""
     cuts = _Cuts(warehouse, retention.of_cuts, datetime.fromtimestamp(now_ms / 1000, UTC))
@@ -168,12 +169,12 @@ def _timed(step: Callable[[], TableDone | None]) -> TableDone | None:
 
 
 def maintain_with_settings(warehouse: Warehouse, settings: Settings, now_ms: int) -> Iterator[TableDone]:
-    """As `maintain`, with the retentions that are set."""
+    """Maintain as `maintain` does, with the retentions that are set."""
     return maintain(warehouse, retention_of(settings), now_ms)
 
 
 def retention_of(settings: Settings) -> Retention:
-    """Those that are set."""
+    """Return those that are set."""
     return Retention(
         settings.cut_retention_days,
         settings.payload_retention_days,
@@ -254,7 +255,7 @@ class _Work:
         return done
 
     def _outcome(self, done: TableDone, step: Callable[[TableDone], TableDone]) -> TableDone:
-        """What was done with a step, or without it if it failed."""
+        """Return what was done with a step, or without it if it failed."""
         try:
             return step(done)
         except (StoreRefused, StoreUnavailable):

@@ -80,7 +80,7 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
 
 
 def landed_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
-    """The tables in which streams land."""
+    """Yield the tables in which streams land."""
     yield Maintained(raw_events.NAME, _of_raw_events(payload_retention_days))
     for name in event_table_names(warehouse):
         yield Maintained(name, Packing(("position",)))

@@ -47,7 +47,8 @@ def write_packed(
     order: Sequence[str],
     statistics_on: Sequence[str],
 ) -> NewFile:
-    """The files, all of one partition, as one that no commit names yet, with its rows sorted by the columns of `order`.
+    """Return the files, all of one partition, as one that no commit names yet, with its rows sorted by the columns of
+    `order`.
 
     `schema`: that of the table without partition columns; what an older file lacks is null, and view types, as
     deltalake writes them, become plain ones. Raises `RowsMissing`.
@@ -80,7 +81,7 @@ def groups(sizes: Sequence[int], full: int = FULL_BYTES) -> list[range]:
 
 
 def _runs(sizes: Sequence[int], full: int) -> Iterator[range]:
-    """The files in ranges that fit into a full one; a full one ends the range before it."""
+    """Yield the files in ranges that fit into a full one; a full one ends the range before it."""
     start, total = 0, 0
     for index, size in enumerate(sizes):
         if total + size > full:
@@ -91,7 +92,7 @@ def _runs(sizes: Sequence[int], full: int) -> Iterator[range]:
 
 
 def _balanced(sizes: Sequence[int], run: range) -> Iterator[range]:
-    """The range without files that are larger than the others together; these part it."""
+    """Yield the range without files that are larger than the others together; these part it."""
     waiting = [run]
     while waiting:
         each = waiting.pop()
@@ -156,14 +157,14 @@ def pack(warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYT
 
 
 def packable(table: Table, packing: Packing, full: int = FULL_BYTES) -> int:
-    """How many files would be packed into fewer; from the log alone."""
+    """Return how many files would be packed into fewer; from the log alone."""
     return sum(len(each) for each in _groups(table, packing, full))
 
 
 def _written(
     warehouse: Warehouse, table: Table, filesystem: fs.FileSystem, packing: Packing, full: int
 ) -> Iterator[PackedFiles]:
-    """New files that no commit names yet, each with those whose rows it has."""
+    """Yield new files that no commit names yet, each with those whose rows it has."""
     partitioned = set(table.partition_columns())
     schema = pa.schema([field.remove_metadata() for field in table.schema if field.name not in partitioned])
     statistics_on = table.column_statistics()
@@ -187,7 +188,7 @@ def _groups(table: Table, packing: Packing, full: int) -> Iterator[list[DataFile
 
 @contextmanager
 def report_damage(root: str, name: str, filesystem: fs.FileSystem, files: Sequence[DataFile]) -> Iterator[None]:
-    """Raises what the store says as `TableDamaged`, with the file, or `TableNotWritten`, but for what it refuses."""
+    """Raise what the store says as `TableDamaged`, with the file, or `TableNotWritten`, but for what it refuses."""
     try:
         with store_refusals(root):
             yield
@@ -203,7 +204,7 @@ def report_damage(root: str, name: str, filesystem: fs.FileSystem, files: Sequen
 
 
 def _first(file: DataFile, order: Sequence[str]) -> list[tuple[bool, object]]:
-    """Where a file begins in the order; one that the log does not tell this of comes first."""
+    """Return where a file begins in the order; one that the log does not tell this of comes first."""
     firsts = [file.statistics.get(f"min.{name}") for name in order]
     return [(first is not None, first if first is not None else 0) for first in firsts]
 

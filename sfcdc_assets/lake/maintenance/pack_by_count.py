@@ -24,8 +24,8 @@ MANY_FILES = 500
 
 
 def files_to_pack(warehouse: Warehouse, payload_retention_days: int | None) -> int:
-    """The most small files that a table has in which streams land, from the logs alone. No other table gets more of
-    them than `raw_events`. Raises `TableDamaged`."""
+    """Return the most small files that a table has in which streams land, from the logs alone. No other table gets more
+    of them than `raw_events`. Raises `TableDamaged`."""
     tables = landed_tables(warehouse, payload_retention_days)
     return max((_packable(warehouse, each.name, each.packing) for each in tables if each.packing), default=0)
 

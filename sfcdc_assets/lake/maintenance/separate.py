@@ -54,8 +54,8 @@ SampleOf = Callable[[IdRange], Sequence[str]]
 
 
 def next_step(files: Sequence[IdRange], cuts: set[str], sample_of: SampleOf) -> Step | None:
-    """What to do first about files that overlap; None where none do. `cuts` are those chosen so far, and more where
-    they part nothing any more."""
+    """Return what to do first about files that overlap; None where none do. `cuts` are those chosen so far, and more
+    where they part nothing any more."""
     for group in overlapping(files):
         if len(group) == 1:
             continue
@@ -101,7 +101,7 @@ def separate(warehouse: Warehouse, entity: str) -> Packed:
 
 
 def _written_again(filesystem: fs.FileSystem, step: Step, schema: pa.Schema) -> Iterator[WrittenKeyRange]:
-    """The files of a step; no more rows are held than one task may hold."""
+    """Yield the files of a step; no more rows are held than one task may hold."""
     shape, plain = empty_rows(schema).schema, pa.schema([field.remove_metadata() for field in schema])
     held: list[pl.DataFrame] = []
     most = _rows_at_once(step.files[0]) if step.cuts else 1 + sum(file.rows for file in step.files)
@@ -117,7 +117,7 @@ def _written_again(filesystem: fs.FileSystem, step: Step, schema: pa.Schema) -> 
 
 
 def _all_or_none(filesystem: fs.FileSystem, files: Iterator[WrittenKeyRange]) -> list[WrittenKeyRange]:
-    """The files; should one of them not be written, none stays."""
+    """Return the files; should one of them not be written, none stays."""
     written: list[WrittenKeyRange] = []
     try:
         written.extend(files)

@@ -73,8 +73,9 @@ def clean_log_but_for(warehouse: Warehouse, name: str, kept: Collection[int], no
 
 
 def version_at(warehouse: Warehouse, name: str, moment: float) -> int | None:
-    """The newest version that can still be opened and was there at a time (epoch seconds by the clock of the files), or
-    the oldest one; None: the newest. Delta's own search by time needs every commit, and of those few are left."""
+    """Return the newest version that can still be opened and was there at a time (epoch seconds by the clock of the
+    files), or the oldest one; None: the newest. Delta's own search by time needs every commit, and of those few are
+    left."""
     log = _Log.read(warehouse, name)
     written = {**log.checkpoints, **log.commits}
     openable = sorted(each for each in written if log.base(each) is not None)
@@ -107,7 +108,7 @@ class _Log:
 
     @classmethod
     def read(cls, warehouse: Warehouse, name: str) -> _Log:
-        """Of the table, as it is."""
+        """Read the log of the table, as it is."""
         log, has_other_forms = cls(), False
         found = warehouse.filesystem(name).get_file_info(fs.FileSelector(LOG))
         for info in found:
@@ -126,7 +127,7 @@ class _Log:
         return replace(log, has_other_forms=has_other_forms)
 
     def base(self, version: int) -> int | None:
-        """The checkpoint that a reader of the version begins with; -1: the table's beginning; None: it cannot be
+        """Return the checkpoint that a reader of the version begins with; -1: the table's beginning; None: it cannot be
         opened."""
         base = max((each for each in self.checkpoints if each <= version), default=-1)
         return base if all(each in self.commits for each in range(base + 1, version + 1)) else None
@@ -198,8 +199,8 @@ class _Versions:
             return pq.ParquetFile(file).read(columns)
 
     def _write_checkpoints(self) -> None:
-        """For kept versions that would otherwise keep commits of versions that are not. Without tombstones: only those
-        of the newest version say something to anybody."""
+        """Write checkpoints for kept versions that would otherwise keep commits of versions that are not. Without
+        tombstones: only those of the newest version say something to anybody."""
         kept = set(self._kept)
         for version in self._kept:
             base = self._log.base(version)
@@ -216,7 +217,7 @@ class _Versions:
             self._log.checkpoints[version] = self._now
 
     def _replace(self, path: str, rows: pa.Table) -> None:
-        """In one step: an object of a store is there when it is whole."""
+        """Replace a file in one step: an object of a store is there when it is whole."""
         target = f"{LOG}/.{uuid.uuid4().hex}.tmp" if self._is_local else path
         with self._store.open_output_stream(target) as file:
             pq.write_table(rows, file)
@@ -262,8 +263,8 @@ class _Versions:
         return old - {path for version in young for path in self._named(version, is_last=True)}
 
     def _listed(self) -> dict[str, float]:
-        """The data files below the table, with the time at which each was written; without those of tables that are
-        built in folders below it."""
+        """Return the data files below the table, with the time at which each was written; without those of tables that
+        are built in folders below it."""
         found = self._store.get_file_info(fs.FileSelector("", recursive=True, allow_not_found=True))
         paths = [(info.path.lstrip("/"), _written(info)) for info in found if info.type is fs.FileType.File]
         built = {path.partition("/")[0] for path, _ in paths if f"/{LOG}/" in path}
@@ -283,7 +284,7 @@ class _Versions:
 
 
 def _written(info: fs.FileInfo) -> float:
-    """When (epoch seconds); a file of which the store does not say it is never old."""
+    """Return when a file was written (epoch seconds); a file of which the store does not say it is never old."""
     return info.mtime_ns / 1e9 if info.mtime_ns is not None else inf
 
 

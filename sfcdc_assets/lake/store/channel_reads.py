@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 def note_read(warehouse: Warehouse, channel: str, at_ms: int) -> None:
-    """A reading of the channel has been answered (epoch ms, UTC). Raises what `put_note` raises."""
+    """Note that a reading of the channel has been answered (epoch ms, UTC). Raises what `put_note` raises."""
     put_note(warehouse, _path_of(channel), json.dumps({"channel": channel, "read_at_ms": at_ms}).encode())
 
 
 def last_read_ms(warehouse: Warehouse, channel: str) -> int | None:
-    """When that was last noted; None where it never was, or cannot be read. Raises what `read_note` raises."""
+    """Return when that was last noted; None where it never was, or cannot be read. Raises what `read_note` raises."""
     noted = read_note(warehouse, _path_of(channel))
     try:
         return None if noted is None else int(json.loads(noted)["read_at_ms"])
@@ -47,8 +47,8 @@ class ReadNote:
         self._noted_at = float("-inf")
 
     def answered(self) -> None:
-        """A reading has ended well, on a stream that has answered. That the warehouse does not take the note fails no
-        reading: then the note grows old, which is what it is for."""
+        """Note that a reading has ended well, on a stream that has answered. That the warehouse does not take the note
+        fails no reading: then the note grows old, which is what it is for."""
         now = clock.current().monotonic()
         if now - self._noted_at < NOTE_SECONDS:
             return

@@ -43,7 +43,7 @@ def put_note(warehouse: Warehouse, path: str, content: pa.Buffer | bytes) -> Non
 
 
 def read_note(warehouse: Warehouse, path: str) -> bytes | None:
-    """What a note says; None where there is none. Raises `WarehouseNotWritable`, `StoreRefused` and
+    """Return what a note says; None where there is none. Raises `WarehouseNotWritable`, `StoreRefused` and
     `StoreUnavailable`."""
     with (
         suppress(FileNotFoundError),
@@ -62,7 +62,8 @@ def remove_note(warehouse: Warehouse, path: str) -> None:
 
 @contextmanager
 def note_refusals(warehouse: Warehouse) -> Iterator[None]:
-    """What a disk or a store answers instead of doing it, as an error of ours; that there is no note, as it is."""
+    """Raise what a disk or a store answers instead of doing it, as an error of ours; that there is no note, as it
+    is."""
     try:
         with store_refusals(warehouse.root):
             yield

@@ -85,18 +85,18 @@ _BAD, _REFUSALS, _BUSY = 400, (401, 403), (408, 429)
 
 
 def scheme_of(uri: str) -> str:
-    """Of a warehouse's URI; empty where it is a folder."""
+    """Return the scheme of a warehouse's URI; empty where it is a folder."""
     return urlsplit(uri).scheme.lower()
 
 
 def store_of(root: str) -> Store | None:
-    """The store of a warehouse's URI; None where it is a folder, or a store that is not known."""
+    """Return the store of a warehouse's URI; None where it is a folder, or a store that is not known."""
     return STORES.get(PREFIXES.get(scheme_of(root), ""))
 
 
 def refusal_of(root: str, error: BaseException | str) -> StoreRefused | StoreUnavailable | None:
-    """What an error of deltalake, or its text, means where it is the store's refusal, or that it was not reached; None
-    where it is about what was asked."""
+    """Return what an error of deltalake, or its text, means where it is the store's refusal, or that it was not
+    reached; None where it is about what was asked."""
     store, said = store_of(root), messages_of(str(error))
     if store is None or not said:
         return None
@@ -125,7 +125,7 @@ def refusal_of(root: str, error: BaseException | str) -> StoreRefused | StoreUna
 
 @contextmanager
 def store_refusals(root: str) -> Iterator[None]:
-    """Raises what the store of a warehouse refuses, or does not answer, as `StoreRefused` and `StoreUnavailable`: none
+    """Raise what the store of a warehouse refuses, or does not answer, as `StoreRefused` and `StoreUnavailable`: none
     of it says anything of a table. Without the error it comes from, which may have a token in it (`_ANSWER`)."""
     try:
         yield
@@ -136,7 +136,7 @@ def store_refusals(root: str) -> Iterator[None]:
 
 
 def _reason(said: list[str]) -> str:
-    """What the store said, else the innermost message of the chain."""
+    """Return what the store said, else the innermost message of the chain."""
     if answer := _ANSWER.search("\n".join(said)):
         return ": ".join(filter(None, answer.groups())).rstrip(". ")
     last = said[-1]

@@ -76,13 +76,13 @@ class PendingEvents:
 
 
 def path_of(channel: str) -> str:
-    """The channel's note, below the warehouse."""
+    """Return the channel's note, below the warehouse."""
     return f"{FOLDER}/{kind_of(channel)}-{folder_of(channel)}.parquet"
 
 
 def read_pending(warehouse: Warehouse, channel: str) -> PendingEvents | None:
-    """The channel's note; None where there is none, or none that can be read: then what was in it is delivered again.
-    Raises `StoreRefused` and `StoreUnavailable`."""
+    """Return the channel's note; None where there is none, or none that can be read: then what was in it is delivered
+    again. Raises `StoreRefused` and `StoreUnavailable`."""
     try:
         with store_refusals(warehouse.root), warehouse.filesystem("").open_input_file(path_of(channel)) as file:
             rows = pq.read_table(pa.BufferReader(file.read()))
@@ -115,7 +115,7 @@ def remove_pending(warehouse: Warehouse, channel: str) -> None:
 
 
 def _plain(value: StreamCheckpoint | ResumePoint) -> dict[str, object]:
-    """As JSON has it: ids in hex."""
+    """Return a value as JSON has it: ids in hex."""
     facts = {each.name: getattr(value, each.name) for each in fields(value)}
     return {name: _plain(fact) if isinstance(fact, ResumePoint) else _hex(fact) for name, fact in facts.items()}
 

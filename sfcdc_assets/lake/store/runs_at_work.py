@@ -41,13 +41,14 @@ class AtWork:
 
 
 def note_at_work(warehouse: Warehouse, run_id: str, at_ms: int) -> None:
-    """The run is at work in this process. Raises what `put_note` raises."""
+    """Note that the run is at work in this process. Raises what `put_note` raises."""
     facts = {"at_ms": at_ms, "host": gethostname(), "process": os.getpid()}
     put_note(warehouse, _path_of(run_id), json.dumps(facts).encode())
 
 
 def noted_at_work(warehouse: Warehouse, run_id: str) -> AtWork | None:
-    """What was noted last; None where nothing is, or nothing that can be read. Raises what `read_note` raises."""
+    """Return what was noted last; None where nothing is, or nothing that can be read. Raises what `read_note`
+    raises."""
     noted = read_note(warehouse, _path_of(run_id))
     try:
         return None if noted is None else AtWork(**json.loads(noted))
@@ -56,7 +57,7 @@ def noted_at_work(warehouse: Warehouse, run_id: str) -> AtWork | None:
 
 
 def remove_at_work(warehouse: Warehouse, run_id: str) -> None:
-    """The run is over. Raises what `remove_note` raises."""
+    """Remove the note of a run that is over. Raises what `remove_note` raises."""
     remove_note(warehouse, _path_of(run_id))
 
 

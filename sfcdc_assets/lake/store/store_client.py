@@ -52,8 +52,8 @@ _KNOWN: dict[tuple[int, str, int], ObjectStore | None] = {}
 
 
 def client_of(uri: str, options: Mapping[str, str]) -> ObjectStore | None:
-    """The client of the URI's bucket, with the settings and the login of `storage_options`; None where there is none,
-    or it was given up."""
+    """Return the client of the URI's bucket, with the settings and the login of `storage_options`; None where there is
+    none, or it was given up."""
     key = _key(uri, options)
     if key not in _KNOWN:
         _KNOWN[key] = None if _has_another_login(uri, options) else _client(key[1], options)
@@ -61,12 +61,12 @@ def client_of(uri: str, options: Mapping[str, str]) -> ObjectStore | None:
 
 
 def give_up(uri: str, options: Mapping[str, str]) -> None:
-    """deltalake is answered where this client is not: there is none from now on, in this process."""
+    """Use no client for this store in this process from now on: deltalake is answered where this client is not."""
     _KNOWN[_key(uri, options)] = None
 
 
 def path_in_bucket(uri: str) -> str:
-    """Of a table, without slashes at its ends."""
+    """Return the path of a table, without slashes at its ends."""
     return unquote(urlsplit(uri).path).strip("/")
 
 
@@ -96,7 +96,8 @@ def _client(bucket: str, options: Mapping[str, str]) -> ObjectStore | None:
 
 
 def _login(prefix: str, config: Mapping[str, str]) -> Callable[[], Any] | None:
-    """The keys that the settings have. Otherwise the client would add to them what this process's environment has."""
+    """Return the keys that the settings have. Otherwise the client would add to them what this process's environment
+    has."""
     if prefix == "AWS_" and "access_key_id" in config:
         keys = {
             "access_key_id": config["access_key_id"],
@@ -112,7 +113,7 @@ def _login(prefix: str, config: Mapping[str, str]) -> Callable[[], Any] | None:
 
 
 def _has_another_login(uri: str, options: Mapping[str, str]) -> bool:
-    """deltalake takes AWS profiles, which this client does not know."""
+    """Return whether an AWS profile may log in, which deltalake takes and this client does not know."""
     if PREFIXES.get(scheme_of(uri)) != "AWS_" or "AWS_ACCESS_KEY_ID" in options:
         return False
     files = [*(options[name] for name in _PROFILES if name in options), "~/.aws/config", "~/.aws/credentials"]

@@ -19,18 +19,18 @@ _FILE = re.compile(r"[\w.=%-]+(?:/[\w.=%-]+)*\.parquet")
 
 
 def is_of_the_store(error: BaseException) -> bool:
-    """Whether the store refused, rather than what was asked of it being wrong."""
+    """Return whether the store refused, rather than what was asked of it being wrong."""
     return isinstance(error, OSError) or _OF_STORE.search(str(error)) is not None
 
 
 def no_room(text: str) -> str | None:
-    """What the store said when it has no room; None when that is not the reason."""
+    """Return what the store said when it has no room; None when that is not the reason."""
     found = _NO_ROOM.search(text)
     return found.group().lower() if found else None
 
 
 def reason_of(error: BaseException) -> str:
-    """The cause in a few words: the innermost message, without the frames and the marks of its chain."""
+    """Return the cause in a few words: the innermost message, without the frames and the marks of its chain."""
     text = str(error)
     if (full := no_room(text)) is not None:
         return full
@@ -40,13 +40,13 @@ def reason_of(error: BaseException) -> str:
 
 
 def messages_of(text: str) -> list[str]:
-    """The messages of a chain, outermost first, without its frames and marks."""
+    """Return the messages of a chain, outermost first, without its frames and marks."""
     lines = [re.sub(r"\x1b\[\d+m|↳", "", line).strip() for line in text.splitlines()]
     return [line for line in lines if line and not re.match(r"\d+: |at ", line)]
 
 
 def file_in(error: BaseException, table: str) -> str | None:
-    """The data file that an error names, as a path below the table's root."""
+    """Return the data file that an error names, as a path below the table's root."""
     found = _FILE.search(str(error))
     if found is None:
         return None

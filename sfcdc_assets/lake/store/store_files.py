@@ -44,7 +44,7 @@ class StoreFiles(TableFiles):
         return TableFiles(self._uri, self._options)._handler
 
     def get_type_name(self) -> str:
-        """For messages."""
+        """Return the name for messages."""
         return "object store"
 
     def normalize_path(self, path: str) -> str:
@@ -52,7 +52,7 @@ class StoreFiles(TableFiles):
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[fs.FileInfo]:
-        """Of each path. What may be a folder, by its name, is looked for as one."""
+        """Return the facts of each path. What may be a folder, by its name, is looked for as one."""
 
         def ask(client: ObjectStore) -> list[fs.FileInfo]:
             if len(paths) == 1:
@@ -191,5 +191,5 @@ def _may_be_a_folder(path: str) -> bool:
 
 @cache
 def _threads(process: int) -> ThreadPoolExecutor:
-    """Those of this process that wait for answers."""
+    """Return those of this process that wait for answers."""
     return ThreadPoolExecutor(AT_ONCE, "store")

@@ -18,7 +18,7 @@ from sfcdc_assets.lake.store.object_stores import PREFIXES, scheme_of
 
 
 def storage_options(uri: str) -> dict[str, str]:
-    """Those of this process, for the store of a URI, as deltalake takes them. They are secrets: give them to the
+    """Return those of this process, for the store of a URI, as deltalake takes them. They are secrets: give them to the
     store's client, which shows them nowhere, and to nothing else."""
     prefix = PREFIXES.get(scheme_of(uri))
     return {name: value for name, value in os.environ.items() if prefix and name.startswith(prefix)}

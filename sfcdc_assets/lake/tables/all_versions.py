@@ -25,7 +25,7 @@ ATTEMPTS = 20
 def all_versions(
     warehouse: Warehouse, entity: str, predicate: str | None = None, columns: Sequence[str] | None = None
 ) -> pa.Table | None:
-    """The versions that a predicate selects (on columns that both tables have), in no order, with the columns of
+    """Return the versions that a predicate selects (on columns that both tables have), in no order, with the columns of
     `history` or these of them; `_valid_to` and `_superseded_at` are null for the current ones. None when the entity has
     no tables. Whatever is committed meanwhile, both tables are of one moment: no version is missing or there twice.
 

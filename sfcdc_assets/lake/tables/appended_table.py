@@ -29,7 +29,7 @@ class Appended:
         return bool(self.table.transaction_version(_BUILT))
 
     def has_leftovers(self, checkpoint: Checkpoint) -> bool:
-        """A batch that was not committed, or went back and did not come to clean, may have left rows."""
+        """Return whether a batch that was not committed, or went back and did not come to clean, may have left rows."""
         last = self.table.transaction_version(BATCH) or 0
         cleaned = self.table.transaction_version(_CLEANED) or 0
         return last > checkpoint.batch or cleaned < checkpoint.rolled_back_in
@@ -55,10 +55,10 @@ class Appended:
         self.table.swap_files(files, [], {BATCH: batch}, {})
 
     def note_built(self) -> None:
-        """From now on it goes with `current_state`. Raises `ConcurrentCommit`."""
+        """Note that the table goes with `current_state` from now on. Raises `ConcurrentCommit`."""
         if not self.is_built:
             self.table.append(self.table.schema.empty_table(), {_BUILT: 1}, {})
 
     def memory(self) -> dict[str, int]:
-        """What the table remembers, for one that takes its place and is still to be noted as built."""
+        """Return what the table remembers, for one that takes its place and is still to be noted as built."""
         return {name: self.table.transaction_version(name) or 0 for name in (BATCH, _CLEANED)} | {_BUILT: 0}

@@ -33,8 +33,8 @@ class OtherChannel(SfcdcError):
 
 @retry_on_conflict
 def begin_on(warehouse: Warehouse, entity: str, channel: str) -> int:
-    """The least position at which a snapshot of the entity may have its watermark on `channel`; the channel is brought
-    there.
+    """Return the least position at which a snapshot of the entity may have its watermark on `channel`; the channel is
+    brought there.
 
     Higher than every position in the entity's tables. Asking again gives the same as long as these are the same.
     """
@@ -44,10 +44,10 @@ def begin_on(warehouse: Warehouse, entity: str, channel: str) -> int:
 
 
 def position_of_its_own(warehouse: Warehouse, entity: str, channel: str, watermark: int) -> int:
-    """The position from which on events of an entity wait for something that no event reports, such as a change that
-    an administrator made: the one after what is in the rows, and after the `watermark` of what is being read. Where
-    nothing has landed yet that could have it, it becomes an entry of the stream, so that a read can have its watermark
-    after it."""
+    """Return the position from which on events of an entity wait for something that no event reports, such as a change
+    that an administrator made: the one after what is in the rows, and after the `watermark` of what is being read.
+    Where nothing has landed yet that could have it, it becomes an entry of the stream, so that a read can have its
+    watermark after it."""
     table = CurrentState.open(warehouse, entity)
     position = max(table.applied(channel) or 0 if table else 0, watermark) + 1
     RawEvents.open(warehouse).skip_to(channel, position)
@@ -55,7 +55,8 @@ def position_of_its_own(warehouse: Warehouse, entity: str, channel: str, waterma
 
 
 def _highest_position(warehouse: Warehouse, entity: str) -> int:
-    """Of all that the entity's tables hold, but for the pages of a snapshot that is not finished."""
+    """Return the highest position of all that the entity's tables hold, but for the pages of a snapshot that is not
+    finished."""
     found = [0]
     present = CurrentState.open(warehouse, entity)
     if present is not None:

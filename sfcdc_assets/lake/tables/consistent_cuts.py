@@ -99,7 +99,7 @@ class Cut:
         return next((each for each in self.lagging if each.entity == entity), None)
 
     def tables_of(self, entity: str) -> dict[str, int]:
-        """Those of `tables` that are the entity's."""
+        """Return those of `tables` that are the entity's."""
         return {path: version for path, version in self.tables.items() if path.partition("/")[2] == entity}
 
 
@@ -113,7 +113,7 @@ def cuts(warehouse: Warehouse, channel: str | None = None) -> list[Cut]:
 
 
 def channels_with_cuts(warehouse: Warehouse) -> tuple[str, ...]:
-    """In alphabetical order."""
+    """Return the channels that have cuts, in alphabetical order."""
     table = Table.open(warehouse, NAME)
     return tuple(sorted(table.scan(["channel"])["channel"].unique().to_pylist())) if table is not None else ()
 
@@ -133,7 +133,7 @@ def _newest_first(rows: pa.Table) -> list[Cut]:
 
 
 def latest_cut(warehouse: Warehouse, channel: str, at: datetime | None = None) -> Cut | None:
-    """The newest cut of a channel, or the newest whose last transaction was committed at or before `at` (UTC).
+    """Return the newest cut of a channel, or the newest whose last transaction was committed at or before `at` (UTC).
 
     Where the newest one is tells the table's own transaction version; a search by time reads no cut but the one found.
     """
@@ -170,14 +170,14 @@ def prune_cuts(warehouse: Warehouse, retention: CutRetention, now: datetime) -> 
 
 
 def pruned_at(warehouse: Warehouse) -> datetime | None:
-    """When cuts were forgotten for the last time."""
+    """Return when cuts were forgotten for the last time."""
     table = Table.open(warehouse, NAME)
     found = table.transaction_version(PRUNED) if table is not None else None
     return datetime.fromtimestamp(found / 1000, UTC) if found is not None else None
 
 
 def _gaps(of_channel: pl.DataFrame) -> list[tuple[datetime, datetime]]:
-    """The times within which no cut of a channel is kept, from the first that is not to the last."""
+    """Return the times within which no cut of a channel is kept, from the first that is not to the last."""
     times = of_channel.group_by("applied_at").agg(pl.col("is_kept").any()).sort("applied_at")
     runs = times.with_columns(run=pl.col("is_kept").cum_sum()).filter(~pl.col("is_kept"))
     ends = runs.group_by("run", maintain_order=True).agg(
@@ -191,7 +191,7 @@ def _ms(moment: datetime) -> int:
 
 
 def _time(moment: datetime) -> str:
-    """A literal. That of SQL has nanoseconds, with which no statistics of a file can be compared."""
+    """Write a time as a literal. That of SQL has nanoseconds, with which no statistics of a file can be compared."""
     return f"arrow_cast('{moment.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
@@ -208,7 +208,7 @@ def versions_in_cuts(warehouse: Warehouse) -> dict[str, frozenset[int]]:
 
 
 def newest_cuts(warehouse: Warehouse) -> list[Cut]:
-    """The newest cut of each channel, however old it is."""
+    """Return the newest cut of each channel, however old it is."""
     found = (latest_cut(warehouse, channel) for channel in channels_with_cuts(warehouse))
     return [cut for cut in found if cut is not None]
 
@@ -219,7 +219,8 @@ def _of(channel: str) -> str:
 
 
 def was_made_after(cut: Cut, table: Table | None) -> bool:
-    """Whether a table of a cut was rebuilt since (rebuilt): the cut's version of it is another one then, or gone."""
+    """Return whether a table of a cut was rebuilt since (rebuilt): the cut's version of it is another one then, or
+    gone."""
     if table is None or cut.applied_at is None:
         return True
     # Both by our clock; the table knows milliseconds.
@@ -227,8 +228,8 @@ def was_made_after(cut: Cut, table: Table | None) -> bool:
 
 
 def was_rebuilt_after(warehouse: Warehouse, cut: Cut, path: str) -> bool:
-    """The same of a table that is not open. One that cannot be read was not: the cut's version of it is all there
-    is."""
+    """Return whether a table that is not open was rebuilt after the cut. One that cannot be read was not: the cut's
+    version of it is all there is."""
     try:
         return was_made_after(cut, Table.open(warehouse, path))
     except TableDamaged:

@@ -27,14 +27,14 @@ _OF_BATCH = f"{_PREFIX}{BATCH}"
 
 
 def noting(counts: RowCounts | None, batch: int) -> dict[str, int]:
-    """The transaction versions that note the counts after a batch; none where they are not known."""
+    """Return the transaction versions that note the counts after a batch; none where they are not known."""
     if counts is None:
         return {}
     return {_OF_BATCH: batch} | {f"{_PREFIX}{name}": number for name, number in vars(counts).items()}
 
 
 def noted_counts(table: Table) -> RowCounts | None:
-    """What was noted of the version that a handle stands at; None where nothing was that holds for it."""
+    """Return what was noted of the version that a handle stands at; None where nothing was that holds for it."""
     batch = table.transaction_version(_OF_BATCH)
     if batch is None or batch != table.transaction_version(BATCH):
         return None
@@ -65,13 +65,13 @@ class CurrentState:
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> CurrentState | None:
-        """The newest snapshot, None when the entity has no table yet."""
+        """Return the newest snapshot, None when the entity has no table yet."""
         table = Table.open(warehouse, name_of(entity))
         return cls(table) if table else None
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> CurrentState:
-        """The newest snapshot, created with these columns when there is none."""
+        """Return the newest snapshot, created with these columns when there is none."""
         schema = current_state_schema(columns)
         statistics = ["Id", "_position", "_batch"]
         table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=statistics, of_batches=True)
@@ -82,7 +82,7 @@ class CurrentState:
         return self.table.transaction_version(channel)
 
     def checkpoint(self, channel: str) -> Checkpoint:
-        """What the entity's tables have, of an entity that follows the channel."""
+        """Return what the entity's tables have, of an entity that follows the channel."""
         return Checkpoint.of(self.table, channel)
 
     def fence(self) -> None:
@@ -102,7 +102,7 @@ class CurrentState:
         return found
 
     def living_of(self, record_ids: Sequence[str]) -> set[str]:
-        """Those of the records that have a row that is not deleted."""
+        """Return those of the records that have a row that is not deleted."""
         found: set[str] = set()
         for start in range(0, len(record_ids), IDS_PER_SCAN):
             listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
@@ -129,8 +129,8 @@ class CurrentState:
         return True
 
     def first_living(self, window: IdWindow, count: int) -> list[str]:
-        """The lowest Ids of a window's rows that are not deleted, in order. However many rows the window has, `count`
-        of them are held."""
+        """Return the lowest Ids of a window's rows that are not deleted, in order. However many rows the window has,
+        `count` of them are held."""
         within = f" and {window.condition}" if window.condition else ""
         found = pl.Series("Id", [], pl.String)
         for rows in self.table.batches(["Id"], f"not _is_deleted{within}"):
@@ -138,7 +138,7 @@ class CurrentState:
         return found.to_list()
 
     def files(self) -> dict[str, DataFile]:
-        """The table's files by path."""
+        """Return the table's files by path."""
         return {file.path: file for file in self.table.files()}
 
     def id_windows(self, rows_at_once: int) -> Iterator[IdWindow]:
@@ -156,7 +156,7 @@ class CurrentState:
         yield IdWindow(lower, None)
 
     def newest_rows(self, count: int) -> pa.Table:
-        """The `count` rows with the highest `_position`, the highest first: a sample of what changed last."""
+        """Return the `count` rows with the highest `_position`, the highest first: a sample of what changed last."""
         return self.table.newest("_position", "Id is not null", count)
 
     @property
@@ -180,7 +180,7 @@ class CurrentState:
 
 
 def id_ranges(files: Sequence[DataFile]) -> list[IdRange]:
-    """The Id range of each file, from its statistics; every Id where another writer kept none."""
+    """Return the Id range of each file, from its statistics; every Id where another writer kept none."""
     ends = [(file.statistics.get("min.Id"), file.statistics.get("max.Id")) for file in files]
     return [
         IdRange(

@@ -28,7 +28,7 @@ class CutRetention:
     all_hours: float = 1.0
 
     def kept(self, cuts: pl.DataFrame, at: datetime) -> pl.Series:
-        """Whether each of the cuts (`COLUMNS`, in any order) is kept at a time."""
+        """Return whether each of the cuts (`COLUMNS`, in any order) is kept at a time."""
         at = at.astimezone(UTC)
         age = at - pl.col("applied_at")
         ordered = cuts.with_columns(

@@ -28,8 +28,8 @@ LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_s
 
 
 def of_each_entity(work: Callable[[str], T], entities: Sequence[str], at_once: int) -> dict[str, T | Unreadable]:
-    """What the work gives for each entity, some at a time; of one whose tables cannot be read the reason, which keeps
-    nobody from the others. Raises the first other error, when all are done."""
+    """Return what the work gives for each entity, some at a time; of one whose tables cannot be read the reason, which
+    keeps nobody from the others. Raises the first other error, when all are done."""
     found = dict(zip(entities, list(side_by_side(work, entities, at_once)), strict=True))
     for each in found.values():
         if isinstance(each, Exception) and not isinstance(each, Unreadable):
@@ -38,18 +38,19 @@ def of_each_entity(work: Callable[[str], T], entities: Sequence[str], at_once: i
 
 
 def of_readable(work: Callable[[str], T], entities: Sequence[str], at_once: int) -> dict[str, T]:
-    """The same, without the entities whose tables cannot be read."""
+    """Return what the work gives for the entities whose tables can be read."""
     found = of_each_entity(work, entities, at_once)
     return {entity: each for entity, each in found.items() if not isinstance(each, Unreadable)}
 
 
 def damage_of(warehouse: Warehouse, entity: str, *, thorough: bool = False) -> list[TableDamaged]:
-    """The first damage of each of the entity's tables, and of its part of `raw_events`, in the order of the flow."""
+    """Return the first damage of each of the entity's tables, and of its part of `raw_events`, in the order of the
+    flow."""
     return damages_of(warehouse, [entity], thorough=thorough)
 
 
 def damages_of(warehouse: Warehouse, entities: Sequence[str], *, thorough: bool = False) -> list[TableDamaged]:
-    """The same of one entity after another."""
+    """Return the damages of one entity after another."""
     of_events = damage_of_events(warehouse, entities, thorough=thorough)
     found: list[TableDamaged | None] = []
     for entity in entities:
@@ -86,7 +87,7 @@ def damage_of_events(
 
 
 def opened(warehouse: Warehouse, name: str) -> Table | TableDamaged | None:
-    """A table whose log can be read, or what is wrong with it; None where there is no such table."""
+    """Return a table whose log can be read, or what is wrong with it; None where there is no such table."""
     try:
         table = Table.open(warehouse, name)
         if table is not None:
@@ -99,7 +100,7 @@ def opened(warehouse: Warehouse, name: str) -> Table | TableDamaged | None:
 def damage_of_table(
     warehouse: Warehouse, entity: str | None, table: Table | TableDamaged | None, *, thorough: bool = False
 ) -> TableDamaged | None:
-    """The first damage of a table that was `opened`."""
+    """Return the first damage of a table that was `opened`."""
     if not isinstance(table, Table):
         return table
     known = table.file_statistics()

@@ -45,17 +45,17 @@ class Checkpoint:
 
     @classmethod
     def of(cls, table: Table, channel: str) -> Checkpoint:
-        """What a handle on `current_state` has."""
+        """Return the checkpoint that a handle on `current_state` has."""
         numbers = {name: table.transaction_version(stored) or 0 for name, stored in _NUMBERS.items()}
         return cls(position=table.transaction_version(channel) or 0, **numbers)
 
     def versions(self, channel: str) -> dict[str, int]:
-        """As transaction versions."""
+        """Return the checkpoint as transaction versions."""
         return {channel: self.position} | {stored: getattr(self, name) for name, stored in _NUMBERS.items()}
 
     def part(self, position: str) -> str:
-        """The condition under which a row of `history` or `text_fields` is part of the tables. `position` is the column
-        that says where it ends, or stands."""
+        """Return the condition under which a row of `history` or `text_fields` is part of the tables. `position` is the
+        column that says where it ends, or stands."""
         rolled_back = (
             f" and (_batch >= {self.rolled_back_in} or {position} <= {self.rolled_back_to})"
             if self.rolled_back_in
@@ -71,7 +71,7 @@ class Checkpoint:
         return in_time & ((pc.field("_batch") >= self.rolled_back_in) | (pc.field(position) <= self.rolled_back_to))
 
     def not_part(self, position: str) -> str:
-        """The opposite of `part`."""
+        """Return the opposite of `part`."""
         rolled_back = (
             f" or (_batch < {self.rolled_back_in} and {position} > {self.rolled_back_to})"
             if self.rolled_back_in

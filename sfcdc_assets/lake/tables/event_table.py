@@ -33,13 +33,13 @@ class EventTable(LandedTable):
 
     @classmethod
     def open(cls, warehouse: Warehouse, channel: str) -> EventTable | None:
-        """The newest snapshot; None when nothing was ever landed of the channel."""
+        """Return the newest snapshot; None when nothing was ever landed of the channel."""
         table = Table.open(warehouse, table_of(channel))
         return None if table is None else cls(table)
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, channel: str, own_columns: pa.Schema | None = None) -> EventTable:
-        """The newest snapshot; created with the columns of its kind when it does not exist."""
+        """Return the newest snapshot; created with the columns of its kind when it does not exist."""
         schema = table_schema(own_columns if own_columns is not None else pa.schema([]))
         return cls(Table.open_or_create(warehouse, table_of(channel), schema, statistics_on=STATISTICS_ON))
 
@@ -69,12 +69,12 @@ class EventTable(LandedTable):
         return int(files.select((pl.col("num_records") - pl.col("null_count._problem")).sum()).item())
 
     def newest_event(self) -> datetime | None:
-        """When the newest event was made, from the log alone."""
+        """Return when the newest event was made, from the log alone."""
         newest: datetime | None = self.table.file_statistics()["max.created_date"].max()  # type: ignore[assignment]
         return newest
 
     def newest(self, channel: str, count: int) -> pa.Table:
-        """The last rows, newest first, without what is kept as delivered."""
+        """Return the last rows, newest first, without what is kept as delivered."""
         hidden = {"_delivered", "replay_id", "channel", "event_key"}
         shown = [name for name in self.table.schema.names if name not in hidden]
         rows = self.table.scan(shown, f"position > {self.last_position(channel) - 10 * count}")
@@ -86,12 +86,12 @@ def _untyped(channel: str) -> str:
 
 
 def landed_table(warehouse: Warehouse, channel: str) -> LandedTable:
-    """The table that a channel is landed in; created when it does not exist."""
+    """Return the table that a channel is landed in; created when it does not exist."""
     return RawEvents.open(warehouse) if carries_changes(channel) else EventTable.open_or_create(warehouse, channel)
 
 
 def event_table_names(warehouse: Warehouse) -> tuple[str, ...]:
-    """The paths of all such tables, by their folders."""
+    """Return the paths of all such tables, by their folders."""
     return tuple(f"{kind.value}/{folder}" for kind in APPEND_ONLY for folder in warehouse.entities(kind.value))
 
 

@@ -76,7 +76,7 @@ class OpenDoubt:
     last_error: str | None
 
     def position_on(self, channel: str) -> int:
-        """Where on this channel it was opened. 0 for one that was opened on another, before the entity's channel
+        """Return where on this channel it was opened. 0 for one that was opened on another, before the entity's channel
         changed: the snapshot that the change asks for comes after it."""
         return self.opened_position if self.channel == channel else 0
 
@@ -106,7 +106,7 @@ class OpenDoubt:
 
 
 def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
-    """The doubts about records for which the org may be asked now."""
+    """Return the doubts about records for which the org may be asked now."""
     return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
 
 
@@ -119,7 +119,7 @@ def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> 
 
 
 def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
-    """Those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
+    """Return those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
     snapshot brings what records had in it before."""
     return entity_doubts([doubt for doubt in doubts if doubt.reason not in NOT_BLOCKING], channel, watermark)
 
@@ -133,13 +133,13 @@ class Ledger:
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> Ledger | None:
-        """The newest state; None when the entity never had a doubt."""
+        """Return the newest state; None when the entity never had a doubt."""
         table = Table.open(warehouse, name_of(entity))
         return cls(table, warehouse) if table else None
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str) -> Ledger:
-        """The newest state, created empty when there is none."""
+        """Return the newest state, created empty when there is none."""
         return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER), warehouse)
 
     @property
@@ -205,8 +205,8 @@ class Ledger:
         return new
 
     def _known(self, doubts: Sequence[NewDoubt]) -> set[tuple[str, int, str]]:
-        """Which of these doubts are open (those about records for whatever reason), or were raised by an event before
-        and are healed."""
+        """Return which of these doubts are open (those about records for whatever reason), or were raised by an event
+        before and are healed."""
         if not doubts:
             return set()
         positions = [doubt.position for doubt in doubts]
@@ -265,13 +265,13 @@ class Ledger:
             self.failed(found, why, now_ms)
 
     def end_refusal(self, reason: Doubt, position: int, now_ms: int) -> None:
-        """Reads of the entity are no longer refused for this reason."""
+        """Note that reads of the entity are no longer refused for this reason."""
         found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
         self.heal(found, {ENTITY: position}, now_ms)
 
     def accepted_at(self) -> int:
-        """Records whose doubts were opened until then, epoch ms, are believed to be gone if the org does not show
-        them."""
+        """Return records whose doubts were opened until then, epoch ms, are believed to be gone if the org does not
+        show them."""
         return self.table.transaction_version(_ACCEPTED) or 0
 
     def accept_gone(self, doubts: Sequence[OpenDoubt], now_ms: int) -> None:
@@ -287,7 +287,7 @@ class Ledger:
         return dict(rows.group_by("reason").len().sort("reason").iter_rows())
 
     def head_of_open(self, count: int) -> pa.Table:
-        """Some of the rows of open doubts."""
+        """Return some of the rows of open doubts."""
         return self.table.head("status = 'open'", count) if self.has_open_doubts else LEDGER.empty_table()
 
     def _update(self, doubts: Sequence[OpenDoubt], values: Mapping[str, Sequence[object]]) -> None:
@@ -317,7 +317,7 @@ def _key(doubt: NewDoubt) -> tuple[str, int, str]:
 
 
 def _which(reason: str, detail: str | None) -> str | None:
-    """What distinguishes doubts of one reason about one record at one position."""
+    """Return what distinguishes doubts of one reason about one record at one position."""
     return detail if reason in OF_A_SNAPSHOT else None
 
 

@@ -20,7 +20,7 @@ def name_of(entity: str) -> str:
 
 
 def open_or_create(warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Appended:
-    """The newest snapshot, created with these columns when there is none."""
+    """Return the newest snapshot, created with these columns when there is none."""
     statistics = ["Id", "_position", "_valid_from", "_valid_to", ENDS_AT, "_batch"]
     table = Table.open_or_create(
         warehouse, name_of(entity), history_schema(columns), statistics_on=statistics, of_batches=True
@@ -29,6 +29,6 @@ def open_or_create(warehouse: Warehouse, entity: str, columns: Sequence[Column])
 
 
 def open_if_there(warehouse: Warehouse, entity: str) -> Appended | None:
-    """The newest snapshot, None when there is none."""
+    """Return the newest snapshot, None when there is none."""
     table = Table.open(warehouse, name_of(entity))
     return Appended(table, ENDS_AT) if table else None

@@ -18,7 +18,7 @@ class InVain:
 
     @classmethod
     def of(cls, number: int) -> InVain:
-        """As it is kept: one number."""
+        """Read the form in which it is kept: one number."""
         return cls(number % _MOST_TRIES, number // _MOST_TRIES)
 
     @property
@@ -27,7 +27,7 @@ class InVain:
         return self.at_ms * _MOST_TRIES + self.tries
 
     def until_ms(self, first_ms: int, longest_ms: int) -> int:
-        """Not to be asked for before; the pauses double from the first to the longest."""
+        """Return the time before which not to ask: the pauses double from the first to the longest."""
         return self.at_ms + min(longest_ms, first_ms * 2 ** (self.tries - 1)) if self.tries else 0
 
     def again(self, now_ms: int) -> InVain:

@@ -38,13 +38,13 @@ class LandedTable:
     table: Table
 
     def stored_checkpoint(self, channel: str) -> StoredCheckpoint:
-        """How far the channel has been landed, as of this snapshot; from the log alone."""
+        """Return how far the channel has been landed, as of this snapshot; from the log alone."""
         return StoredCheckpoint.of(self.table, channel)
 
     def checkpoint(self, channel: str) -> StreamCheckpoint:
-        """The same with the events that a stream which is resumed brings again, which the rows show: what a reader of
-        the channel goes on from. Where these rows cannot be read the events are landed a second time, which changes
-        nothing: a damaged file of one entity keeps from none of the others."""
+        """Return the checkpoint with the events that a stream which is resumed brings again, which the rows show: what
+        a reader of the channel goes on from. Where these rows cannot be read the events are landed a second time, which
+        changes nothing: a damaged file of one entity keeps from none of the others."""
         found = self.stored_checkpoint(channel)
         checkpoint = StreamCheckpoint(
             channel,
@@ -66,16 +66,16 @@ class LandedTable:
         return replace(checkpoint, resume=resume)
 
     def stands_at(self, channel: str) -> tuple[int, str | None]:
-        """The channel's position, and where its stream was begun: whether it is where a reader left it."""
+        """Return the channel's position, and where its stream was begun: whether it is where a reader left it."""
         return self.last_position(channel), begun(self.table, channel)
 
     def landed_at_ms(self, channel: str) -> int | None:
-        """When the channel's checkpoint was last moved (ms, UTC)."""
+        """Return when the channel's checkpoint was last moved (ms, UTC)."""
         return self.stored_checkpoint(channel).landed_at or None
 
     def newest_received_ms(self, channel: str) -> int | None:
-        """When the last event of the channel was received (ms, UTC); None where its last positions have none that can
-        be read."""
+        """Return when the last event of the channel was received (ms, UTC); None where its last positions have none
+        that can be read."""
         quoted, position = channel.replace("'", "''"), self.last_position(channel)
         with suppress(TableDamaged):
             rows = self.table.scan(["received_at"], f"channel = '{quoted}' and position > {position - RECENT}")
@@ -84,7 +84,7 @@ class LandedTable:
         return None
 
     def last_position(self, channel: str) -> int:
-        """The last position that was given out on the channel; 0 before the first."""
+        """Return the last position that was given out on the channel; 0 before the first."""
         return self.table.transaction_version(channel) or 0
 
     def complete_position(self, channel: str) -> int:
@@ -120,7 +120,7 @@ class LandedTable:
         self.table.append(rows, noted, run, statistics_bytes=WHOLE_NAME)
 
     def _taken(self, channel: str, checkpoint: StoredCheckpoint) -> list[Delivery]:
-        """The events of the replay id that may be unfinished, in the order in which they came."""
+        """Return the events of the replay id that may be unfinished, in the order in which they came."""
         return []
 
 
@@ -142,7 +142,8 @@ class LandedKeys:
         self._received: dict[int, list[Digests]] = {}
 
     def unseen(self, table: Table, position: int, keys: Sequence[str], now_ms: int) -> list[bool]:
-        """Which of the keys are not in the table, whose last position is `position`; of several copies the first."""
+        """Return which of the keys are not in the table, whose last position is `position`; of several copies the
+        first."""
         since_ms = now_ms - WINDOW_MS
         self._forget(since_ms)
         if position < self._through:
@@ -164,7 +165,7 @@ class LandedKeys:
         return found
 
     def note(self, keys: Sequence[str], position: int, now_ms: int) -> None:
-        """The events of these were landed, the last of them at `position`."""
+        """Note that the events of these were landed, the last of them at `position`."""
         self._add(keys, now_ms // TOGETHER_MS)
         self._through = position
 
@@ -186,8 +187,8 @@ class LandedKeys:
         return known
 
     def _add(self, keys: Sequence[str], part: int) -> None:
-        """As sorted runs, of which each is more than twice as long as the next: adding costs little, and so does
-        looking."""
+        """Add keys as sorted runs, of which each is more than twice as long as the next: adding costs little, and so
+        does looking."""
         if not keys:
             return
         runs = self._received.setdefault(part, [])

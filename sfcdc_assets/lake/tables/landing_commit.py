@@ -73,7 +73,7 @@ class _Log:
         return LandingCommit(self._versions[low], entry.committed_at, before + 1, entry.position, entry.run_id)
 
     def _position(self, place: int) -> int | None:
-        """Where the channel was after a commit; None where that was said by a commit that is gone."""
+        """Return where the channel was after a commit; None where that was said by a commit that is gone."""
         while place >= 0:
             entry = self._entry(place)
             if entry is not None:
@@ -90,7 +90,7 @@ class _Log:
 
 
 def _entry_of(text: bytes, channel: str) -> _Entry | None:
-    """What a commit says of the channel; None where it says nothing."""
+    """Return what a commit says of the channel; None where it says nothing."""
     position, info = None, dict[str, Any]()
     for line in text.splitlines():
         if b'"txn"' in line:

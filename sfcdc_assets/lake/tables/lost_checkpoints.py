@@ -126,7 +126,7 @@ class KnownLoss:
         return landed is not None and lost - landed > timedelta(milliseconds=kept_ms)
 
     def __str__(self) -> str:
-        """What was lost, and what became of it."""
+        """Say what was lost, and what became of it."""
         lost = self.checkpoint
         said = f"{lost.channel}: the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); "
         if carries_changes(lost.channel):
@@ -156,7 +156,7 @@ def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
 
 
 def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> Sequence[int]:
-    """At which of the lost checkpoints the entity came into a doubt that is open."""
+    """Return at which of the lost checkpoints the entity came into a doubt that is open."""
     try:
         ledger = Ledger.open(warehouse, entity)
         doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
@@ -172,8 +172,8 @@ def entities_of_channel(warehouse: Warehouse, channel: str) -> tuple[str, ...]:
 
 
 def rests_on(warehouse: Warehouse, entity: str, channel: str) -> bool:
-    """Whether an entity was copied at a position of the channel, or is being copied; it may have been where that cannot
-    be read."""
+    """Return whether an entity was copied at a position of the channel, or is being copied; it may have been where that
+    cannot be read."""
     try:
         taken = Snapshots.open(warehouse, entity)
     except TableDamaged:

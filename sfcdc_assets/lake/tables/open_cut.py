@@ -47,7 +47,7 @@ class OpenCut(Mapping[str, DeltaTable]):
 
 
 def cuts_at(warehouse: Warehouse, at: datetime | None = None, channel: str | None = None) -> tuple[OpenCut, ...]:
-    """The newest cut of each channel, or of one, or the newest that was committed at or before `at` (with zone).
+    """Return the newest cut of each channel, or of one, or the newest that was committed at or before `at` (with zone).
     Raises `NoCut` where there is none."""
     channels = channels_with_cuts(warehouse) if channel is None else (channel,)
     found = [cut for each in channels if (cut := latest_cut(warehouse, each, at)) is not None]

@@ -45,12 +45,12 @@ class What(StrEnum):
 
 
 def organization_of(warehouse: Warehouse) -> str | None:
-    """The organization that the warehouse belongs to; None before the first."""
+    """Return the organization that the warehouse belongs to; None before the first."""
     return _known(warehouse)[0]
 
 
 def commits_are_atomic(warehouse: Warehouse) -> bool:
-    """As `OrganizationLog.commits_are_atomic`."""
+    """Return whether commits are atomic, as `OrganizationLog.commits_are_atomic`."""
     return _known(warehouse)[1]
 
 
@@ -92,11 +92,11 @@ class OrganizationLog:
         return f"commits are atomic at {self._warehouse.root}"
 
     def note_atomic_commits(self) -> None:
-        """The store was tried. Raises `ConcurrentCommit`."""
+        """Note that the store was tried. Raises `ConcurrentCommit`."""
         self._append([], 0, {self._tried: 1})
 
     def version_of(self, name: str) -> int:
-        """A number that was noted under a name, 0 where there is none."""
+        """Return a number that was noted under a name, 0 where there is none."""
         return (self._table.transaction_version(name) or 0) if self._table is not None else 0
 
     def note_version(self, name: str, number: int) -> None:
@@ -104,13 +104,15 @@ class OrganizationLog:
         self._append([], 0, {name: number})
 
     def instance(self, channel: str) -> str | None:
-        """The instance that the channel was last read on; None when that is not known of the present organization."""
+        """Return the instance that the channel was last read on; None when that is not known of the present
+        organization."""
         names = [row for row in self._rows if row["what"] == What.INSTANCE and row["channel"] == channel]
         return names[-1]["instance"] if names and names[-1]["organization_id"] == self.organization_id else None
 
     def accepted_at(self, channel: str) -> int:
-        """The channel's position at which another organization was accepted, 0 when none was. Events up to it say
-        nothing of this organization, and rows that were read before it may vanish, all of them, without a question."""
+        """Return the channel's position at which another organization was accepted, 0 when none was. Events up to it
+        say nothing of this organization, and rows that were read before it may vanish, all of them, without a
+        question."""
         return max(
             (row["position"] for row in self._rows if row["what"] == What.ACCEPTED and row["channel"] == channel),
             default=0,
@@ -128,7 +130,8 @@ class OrganizationLog:
         self._append([*accepted, {"what": What.BOUND.value, "organization_id": organization_id}], now_ms)
 
     def note_instance(self, channel: str, organization_id: str, instance: str, position: int, now_ms: int) -> None:
-        """The organization's channel is read on this instance from a position on. Raises `ConcurrentCommit`."""
+        """Note that the organization's channel is read on this instance from a position on. Raises
+        `ConcurrentCommit`."""
         row = {"what": What.INSTANCE.value, "channel": channel, "instance": instance, "position": position}
         self._append([{**row, "organization_id": organization_id}], now_ms)
 

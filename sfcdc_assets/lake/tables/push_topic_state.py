@@ -36,13 +36,13 @@ class PushTopicState:
 
     @classmethod
     def open(cls, warehouse: Warehouse, topic: str) -> PushTopicState | None:
-        """The newest snapshot; None where nothing of the topic was ever folded."""
+        """Return the newest snapshot; None where nothing of the topic was ever folded."""
         table = Table.open(warehouse, name_of(topic))
         return None if table is None else cls(table)
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, topic: str, fields: Sequence[pa.Field]) -> PushTopicState:
-        """The newest snapshot with a column for each of these fields: the table is created, or widened. Raises
+        """Return the newest snapshot with a column for each of these fields: the table is created, or widened. Raises
         `ConcurrentCommit`."""
         statistics = [ID, "_position"]
         table = Table.open_or_create(warehouse, name_of(topic), state_schema(fields), statistics_on=statistics)
@@ -59,7 +59,7 @@ class PushTopicState:
         return self.table.transaction_version(channel) or 0
 
     def known(self, record_ids: Sequence[str]) -> dict[str, Known]:
-        """What is known of these records; those without a row are left out."""
+        """Return what is known of these records; those without a row are left out."""
         found: dict[str, Known] = {}
         ordered = sorted(record_ids)
         for start in range(0, len(ordered), IDS_PER_SCAN):
@@ -68,7 +68,7 @@ class PushTopicState:
         return found
 
     def batches(self) -> Iterator[dict[str, Known]]:
-        """What is known of all records, part by part."""
+        """Yield what is known of all records, part by part."""
         for rows in self.table.batches(self.table.schema.names, "Id is not null"):
             yield {row[ID]: known_of_row(row) for row in rows.to_pylist()}
 

@@ -73,7 +73,7 @@ def settle_quarantine(
 
 
 def deliveries(warehouse: Warehouse, channel: str, first: int, last: int) -> list[Delivery]:
-    """The events without a readable header at the positions from the first to the last, both included."""
+    """Return the events without a readable header at the positions from the first to the last, both included."""
     table = Table.open(warehouse, NAME)
     if table is None or "delivery" not in table.schema.names:
         return []
@@ -89,7 +89,7 @@ def deliveries(warehouse: Warehouse, channel: str, first: int, last: int) -> lis
 
 
 def _untrue(rows: pa.Table, landed: Collection[int]) -> set[tuple[int, str]]:
-    """Which rows stand at a position that another event has, or are of an event that stands at a higher one."""
+    """Return which rows stand at a position that another event has, or are of an event that stands at a higher one."""
     found = [(row["position"], row["delivery"]) for row in rows.to_pylist()]
     highest: dict[str, int] = {}
     for position, delivery in found:
@@ -108,7 +108,7 @@ def _unwritten(table: Table, rows: pa.Table, written: int) -> pa.Table:
 
 
 def _open(warehouse: Warehouse) -> Table:
-    """The table, with all its columns."""
+    """Return the table, with all its columns."""
     table = Table.open_or_create(warehouse, NAME, QUARANTINE)
     table.add_columns([field for field in QUARANTINE if field.name not in table.schema.names])
     return table

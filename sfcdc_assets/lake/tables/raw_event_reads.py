@@ -33,7 +33,7 @@ class RawEventReads:
     table: Table
 
     def landed_among(self, channel: str, positions: Sequence[int]) -> set[int]:
-        """Those of the positions (few) at which the channel has an event."""
+        """Return those of the positions (few) at which the channel has an event."""
         if not positions:
             return set()
         quoted, listed = channel.replace("'", "''"), ", ".join(str(position) for position in positions)
@@ -116,8 +116,8 @@ class RawEventReads:
         return dict(files.group_by("partition.entity_name").agg(pl.col("num_records").sum()).iter_rows())
 
     def newest(self, entities: Collection[str], channel: str, count: int) -> dict[str, pa.Table]:
-        """The last events of each entity on a channel, newest first, without payload and replay id; of many entities
-        those among the channel's last `RECENT` positions, by one read."""
+        """Return the last events of each entity on a channel, newest first, without payload and replay id; of many
+        entities those among the channel's last `RECENT` positions, by one read."""
         last = self.last_positions(channel)
         shown = [name for name in RAW_EVENTS.names if name not in ("payload", "replay_id", "channel", "entity_name")]
         newest_first = [("position", "descending")]
@@ -166,7 +166,8 @@ class RawEventReads:
         up_to: int,
         committed: tuple[datetime, datetime] | None,
     ) -> pa.Table:
-        """As `headers`, from the files themselves: planning a scan takes the longer the more files the table has."""
+        """Read as `headers` does, from the files themselves: planning a scan takes the longer the more files the table
+        has."""
         asked = list(dict.fromkeys([*columns, "channel", "position", "commit_timestamp"]))
         rows = self.table.read_files(paths, asked)
         position, wanted = rows["position"], pc.equal(rows["channel"], channel)
@@ -180,7 +181,7 @@ class RawEventReads:
     def _files_with(
         self, entity: str, channel: str, after: int, up_to: int, committed: tuple[datetime, datetime] | None
     ) -> pl.DataFrame:
-        """The files that may have such events, as the log alone shows."""
+        """Return the files that may have such events, as the log alone shows."""
         found = self._of_channel(channel).filter(
             (pl.col("partition.entity_name") == entity)
             & (pl.col("max.position") > after)
@@ -194,7 +195,8 @@ class RawEventReads:
         return found
 
     def committed_at(self, channel: str, position: int) -> datetime | None:
-        """When the org committed the channel's event at a position; None where there is none, or it cannot be read."""
+        """Return when the org committed the channel's event at a position; None where there is none, or it cannot be
+        read."""
         quoted = channel.replace("'", "''")
         with suppress(TableDamaged):
             rows = self.table.scan(["commit_timestamp"], f"channel = '{quoted}' and position = {position}")
@@ -221,8 +223,8 @@ class RawEventReads:
         return max((time for time in times if time is not None), default=None)
 
     def landed_after(self, channel: str, position: int) -> datetime | None:
-        """When the first of the channel's events after a position landed, or later, as far as the log alone shows; None
-        when there are none."""
+        """Return when the first of the channel's events after a position landed, or later, as far as the log alone
+        shows; None when there are none."""
         beyond = self._of_channel(channel).filter(pl.col("max.position") > position)
         is_whole = pl.col("min.position") > position
         first: datetime | None = beyond.select(
@@ -276,7 +278,7 @@ def channels_of_files(table: Table) -> dict[str, tuple[str, ...]]:
 
 
 def _as_read(table: Table, file: pl.DataFrame) -> pl.DataFrame:
-    """The row of a file, once for each channel in it."""
+    """Return the row of a file, once for each channel in it."""
     path, size = file["path"].item(), file["size_bytes"].item()
     if (path, size) not in _READ:
         events = pl.DataFrame(table.read_files([path], ["channel", *_MEASURED]))
@@ -289,7 +291,7 @@ def _as_read(table: Table, file: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_entity(entity: str, channel: str) -> str:
-    """The condition that selects the entity's events on a channel."""
+    """Return the condition that selects the entity's events on a channel."""
     name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
     return f"entity_name = '{name}' and channel = '{of_channel}'"
 

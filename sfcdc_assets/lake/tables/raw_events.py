@@ -28,7 +28,7 @@ class RawEvents(RawEventReads, LandedTable):
 
     @classmethod
     def open(cls, warehouse: Warehouse) -> RawEvents:
-        """The newest snapshot; the table is created when it does not exist."""
+        """Return the newest snapshot; the table is created when it does not exist."""
         return cls(Table.open_or_create(warehouse, NAME, RAW_EVENTS, partition_by=["entity_name"]), warehouse)
 
     def skip_to(self, channel: str, position: int) -> None:
@@ -38,7 +38,7 @@ class RawEvents(RawEventReads, LandedTable):
             self.note(replace(checkpoint, position=position))
 
     def _taken(self, channel: str, checkpoint: StoredCheckpoint) -> list[Delivery]:
-        """The events of the replay id that may be unfinished, in the order in which they came."""
+        """Return the events of the replay id that may be unfinished, in the order in which they came."""
         first, last = checkpoint.open_from, checkpoint.position
         if not first:
             return []

@@ -79,20 +79,20 @@ class RollingAudits:
         self._rows = table.scan().sort_by("at").to_pylist() if table else []
 
     def looks(self) -> dict[str, Look]:
-        """The last of each entity."""
+        """Return the last look of each entity."""
         return {row["entity_name"]: _look(row) for row in self._rows if row["entity_name"]}
 
     def passes_ended(self) -> dict[str, int]:
-        """When the last window of an entity's last whole pass was compared (epoch ms)."""
+        """Return when the last window of an entity's last whole pass was compared (epoch ms)."""
         return {row["entity_name"]: _ms(row["at"]) for row in self._rows if row["entity_name"] and row["ended_pass"]}
 
     def requests_since(self, at_ms: int) -> int:
-        """Requests that were counted after a time."""
+        """Count the requests after a time."""
         since = _time(at_ms)
         return sum(row["requests"] for row in self._rows if row["at"] > since)
 
     def allowance(self) -> Allowance | None:
-        """What the org said last."""
+        """Return what the org said last."""
         known = [row for row in self._rows if row["allowance"] is not None]
         return Allowance(known[-1]["allowance"], known[-1]["remaining"], _ms(known[-1]["at"])) if known else None
 
@@ -122,7 +122,7 @@ class RollingAudits:
 
 
 def _row(look: Look, requests: int, maximum: int | None = None, remaining: int | None = None) -> dict[str, object]:
-    """A look, or with no entity a row that only counts requests."""
+    """Return the row of a look, or with no entity one that only counts requests."""
     return {
         "entity_name": look.entity or None,
         "at": _time(look.at_ms),

@@ -75,7 +75,7 @@ class Schemas:
         return Table.open(self._warehouse, NAME)
 
     def get(self, schema_id: str) -> EventSchema | None:
-        """The schema, or None when its id has not been seen."""
+        """Return the schema, or None when its id has not been seen."""
         return self._known.get(schema_id)
 
     def of_entity(self, entity: str) -> tuple[EventSchema, ...]:
@@ -107,20 +107,21 @@ class Schemas:
             self._remember(schema)
 
     def is_due(self, subject: str, now_ms: int) -> bool:
-        """Whether something may be asked of the org, or it was asked for in vain too short a time ago: the pauses grow
-        from 5 seconds to an hour, for each subject by itself and over any number of processes."""
+        """Return whether something may be asked of the org, or it was asked for in vain too short a time ago: the
+        pauses grow from 5 seconds to an hour, for each subject by itself and over any number of processes."""
         return now_ms >= self._in_vain(subject).until_ms(FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
     def _in_vain(self, subject: str) -> InVain:
         return InVain.of((self._table.transaction_version(_waits(subject)) if self._table else None) or 0)
 
     def described_at(self, entity: str) -> int:
-        """When the entity was last described, whether or not it had changed (epoch ms, UTC); 0 if it never was."""
+        """Return when the entity was last described, whether or not it had changed (epoch ms, UTC); 0 if it never
+        was."""
         return (self._table.transaction_version(_described(entity)) or 0) if self._table else 0
 
     def _remember(self, schema: EventSchema) -> None:
-        """One that was landed before its object was described does not take back what another process had from the
-        org: without it, each of the entity's columns would look retyped."""
+        """Remember a describe. One that was landed before its object was described does not take back what another
+        process had from the org: without it, each of the entity's columns would look retyped."""
         known = self._known.get(schema.schema_id)
         if schema.describe_json is None and known is not None:
             schema = replace(schema, describe_json=known.describe_json)
@@ -170,12 +171,12 @@ def _schema(row: Mapping[str, Any]) -> EventSchema:
 
 
 def schema_of_id(schema_id: str) -> str:
-    """The lookup of a schema, as a subject of pauses."""
+    """Return the lookup of a schema, as a subject of pauses."""
     return f"schema:{schema_id}"
 
 
 def describe_of(entity: str) -> str:
-    """The describe of an object, as a subject of pauses."""
+    """Return the describe of an object, as a subject of pauses."""
     return f"describe:{entity}"
 
 

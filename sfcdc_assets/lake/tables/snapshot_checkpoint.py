@@ -52,23 +52,24 @@ class SnapshotCheckpoint:
 
     @classmethod
     def of(cls, table: Table) -> SnapshotCheckpoint:
-        """What a handle has."""
+        """Return what a handle has."""
         found = {name: table.transaction_version(stored) for name, stored in stored_names(cls).items()}
         return cls(**{name: number or 0 for name, number in found.items()})
 
     def versions(self) -> dict[str, int]:
-        """As transaction versions."""
+        """Return the checkpoint as transaction versions."""
         return {stored: getattr(self, name) for name, stored in stored_names(self).items()}
 
     def news_since(self, before: SnapshotCheckpoint) -> dict[str, int]:
-        """Those that differ, and the snapshot's number, with which of two that read one at once one is refused."""
+        """Return those that differ, and the snapshot's number, with which of two that read one at once one is
+        refused."""
         then = before.versions()
         news = {name: number for name, number in self.versions().items() if number != then[name]}
         return news | {"snapshot": self.snapshot}
 
 
 def has_watermark_on(channel: str) -> str:
-    """The transaction version that has the number of the newest snapshot whose watermark lies on the channel."""
+    """Return the transaction version that has the number of the newest snapshot whose watermark lies on the channel."""
     return f"pinned on {channel}"
 
 
@@ -93,7 +94,7 @@ class SnapshotEntry:
         return self.progress.position
 
     def row(self, schema: pa.Schema) -> pa.Table:
-        """As a row of the table."""
+        """Return the entry as a row of the table."""
         reported = {"progress": self.progress.to_json(), "counts": self.counts, "after_refetch": self.after_read_back}
         return pa.Table.from_pylist([{"_snapshot": ENTRIES, ENTRY: json.dumps(reported)}], schema=schema)
 
@@ -106,7 +107,7 @@ class SnapshotEntry:
 
 
 def entries_of(table: Table) -> dict[int, SnapshotEntry]:
-    """The last entry of each snapshot, by its number."""
+    """Return the last entry of each snapshot, by its number."""
     if ENTRY not in table.schema.names:
         return {}
     rows = table.scan([ENTRY], f"_snapshot = {ENTRIES}")[ENTRY].to_pylist()
@@ -114,6 +115,7 @@ def entries_of(table: Table) -> dict[int, SnapshotEntry]:
 
 
 def last_of_each(entries: Iterable[SnapshotEntry]) -> dict[int, SnapshotEntry]:
-    """A snapshot's entries follow one another by the pages that were read; last comes that it counts."""
+    """Return the last entry of each snapshot. A snapshot's entries follow one another by the pages that were read; last
+    comes that it counts."""
     ordered = sorted(entries, key=lambda entry: (entry.number, entry.progress.pages_done, entry.counts))
     return {entry.number: entry for entry in ordered}

@@ -52,7 +52,7 @@ def planned(warehouse: Warehouse) -> dict[str, int | None]:
 
 
 def why_no_copy_began(warehouse: Warehouse) -> str | None:
-    """What the newest plan says; None where copies were begun, or none was ever planned."""
+    """Return what the newest plan says; None where copies were begun, or none was ever planned."""
     table = Table.open(warehouse, NAME)
     if table is None or "why_not" not in table.schema.names:
         return None

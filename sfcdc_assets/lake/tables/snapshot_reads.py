@@ -62,17 +62,17 @@ class SnapshotReads:
         self.table = table
 
     def checkpoint(self) -> SnapshotCheckpoint:
-        """What the table remembers, from the log alone."""
+        """Return what the table remembers, from the log alone."""
         return SnapshotCheckpoint.of(self.table)
 
     def progress(self) -> SnapshotProgress | None:
-        """Where the newest snapshot stands, None when none was begun."""
+        """Return where the newest snapshot stands, None when none was begun."""
         newest = entries_of(self.table).get(self.last_number())
         return newest.progress if newest else None
 
     def standing(self) -> tuple[int, int, bool] | None:
-        """The number of the newest snapshot, how many rows were read and whether that is all of them, None when none
-        was begun. From the log alone, but while one is read."""
+        """Return the number of the newest snapshot, how many rows were read and whether that is all of them, None when
+        none was begun. From the log alone, but while one is read."""
         found = self.checkpoint()
         if found.snapshot and found.whole == found.snapshot:
             return found.whole, found.rows, True
@@ -80,29 +80,29 @@ class SnapshotReads:
         return (progress.snapshot_number, progress.rows_done, progress.complete) if progress else None
 
     def begun_on(self, channel: str) -> bool:
-        """Whether a snapshot that has its watermark in this channel is being read."""
+        """Return whether a snapshot that has its watermark in this channel is being read."""
         progress = self.progress()
         return progress is not None and not progress.complete and progress.channel == channel
 
     def last_number(self) -> int:
-        """Number of the last snapshot that was begun; 0 before the first."""
+        """Return the number of the last snapshot that was begun; 0 before the first."""
         return self.table.transaction_version("snapshot") or 0
 
     def complete_number(self) -> int:
-        """Number of the newest complete snapshot; 0 before the first."""
+        """Return the number of the newest complete snapshot; 0 before the first."""
         return self.table.transaction_version("complete") or 0
 
     def watermark(self) -> int:
-        """Its watermark."""
+        """Return its watermark."""
         return self.table.transaction_version("pin") or 0
 
     def has_watermark_on(self, channel: str) -> bool:
-        """Whether the newest complete snapshot has its watermark on this channel."""
+        """Return whether the newest complete snapshot has its watermark on this channel."""
         complete = self.complete_number()
         return complete > 0 and self.table.transaction_version(has_watermark_on(channel)) == complete
 
     def complete(self) -> CompleteSnapshot | None:
-        """The newest complete snapshot, None before the first."""
+        """Return the newest complete snapshot, None before the first."""
         found = self.checkpoint()
         return self._snapshot(found.complete, found.watermark, found.after_read_back) if found.complete else None
 
@@ -121,14 +121,14 @@ class SnapshotReads:
         return (*before, newest)
 
     def asked_at(self) -> datetime | None:
-        """When the newest complete snapshot was asked for, by the org's own clock; from the log alone. None where that
-        is not known."""
+        """Return when the newest complete snapshot was asked for, by the org's own clock; from the log alone. None
+        where that is not known."""
         asked_at = self.checkpoint().asked_at
         return _time(asked_at) if asked_at else None
 
     def copies(self) -> tuple[Copied, ...]:
-        """What each complete snapshot since the entity has its channel stands for, oldest first; those of which the
-        org did not say when it was asked are left out."""
+        """Return what each complete snapshot since the entity has its channel stands for, oldest first; those of which
+        the org did not say when it was asked are left out."""
         first = self.checkpoint().first
         return tuple(
             Copied(entry.position, _time(entry.progress.asked_at_ms), _time(entry.progress.started_at_ms))
@@ -137,16 +137,17 @@ class SnapshotReads:
         )
 
     def refused(self) -> int | None:
-        """Number of the snapshot that was read whole and not believed; None for none, or when a newer one counts."""
+        """Return the number of the snapshot that was read whole and not believed; None for none, or when a newer one
+        counts."""
         checkpoint = self.checkpoint()
         return checkpoint.refused if checkpoint.refused > checkpoint.complete else None
 
     def last_read_back(self) -> int:
-        """Number of the last read-back; 0 before the first."""
+        """Return the number of the last read-back; 0 before the first."""
         return self.table.transaction_version("refetch") or 0
 
     def read_at(self) -> int:
-        """When rows were last read into the table, epoch ms by the clock of the process that did."""
+        """Return when rows were last read into the table, epoch ms by the clock of the process that did."""
         return self.table.transaction_version("read_at") or 0
 
     def read_backs(self, after: int, watermark_after: int | None = None) -> tuple[ReadBack, ...]:
@@ -170,12 +171,13 @@ class SnapshotReads:
         return self.table.files(_is_of(READ_BACK))
 
     def highest_position(self) -> int:
-        """The highest position that the newest complete snapshot and read-backs stand for; 0 when there are none."""
+        """Return the highest position that the newest complete snapshot and read-backs stand for; 0 when there are
+        none."""
         counted = self.read_back_files()
         return max([self.watermark(), *(file.statistics.get("max._position") or 0 for file in counted)])
 
     def ids_of(self, number: int, window: IdWindow) -> pa.Table:
-        """The Ids in a window that the landed pages of a snapshot hold, deleted records' too."""
+        """Return the Ids in a window that the landed pages of a snapshot hold, deleted records' too."""
         within = f" and {window.condition}" if window.condition else ""
         return self.table.scan(["Id"], f"_snapshot = {number}{within}")
 
@@ -190,7 +192,7 @@ class SnapshotReads:
         return pa.concat_tables([self.table.schema.empty_table().select(columns), *found])
 
     def sample(self, count: int) -> pa.Table:
-        """A few rows of the newest complete snapshot."""
+        """Return a few rows of the newest complete snapshot."""
         complete = self.complete()
         if complete is None:
             return self.table.schema.empty_table()
@@ -210,8 +212,8 @@ def _is_of(number: int) -> pl.Expr:
 
 
 def first_read_at(warehouse: Warehouse, entity: str) -> datetime | None:
-    """When the oldest of the entity's snapshots began to be read: what was before is not known. None before the first
-    row."""
+    """Return when the oldest of the entity's snapshots began to be read: what was before is not known. None before the
+    first row."""
     table = Table.open(warehouse, f"snapshot/{entity}")
     found = pc.min(table.scan(["_read_at"], f"_snapshot > {READ_BACK}")["_read_at"]).as_py() if table else None
     return found.astimezone(UTC) if found else None

@@ -47,13 +47,13 @@ class Snapshots(SnapshotReads):
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> Snapshots | None:
-        """The newest state, None when no snapshot was ever begun."""
+        """Return the newest state, None when no snapshot was ever begun."""
         table = Table.open(warehouse, name_of(entity))
         return cls(table) if table else None
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
-        """The newest state, created with these columns when there is none."""
+        """Return the newest state, created with these columns when there is none."""
         schema = pa.schema([*read_schema(columns), *READ_OF_COLUMNS])
         table = Table.open_or_create(
             warehouse,
@@ -69,7 +69,8 @@ class Snapshots(SnapshotReads):
         self._commit([], replace(self.checkpoint(), snapshot=number, read_back=read_back))
 
     def versions(self, channel: str) -> dict[str, int]:
-        """The transaction versions of a table with one complete snapshot, whose watermark lies on the channel."""
+        """Return the transaction versions of a table with one complete snapshot, whose watermark lies on the
+        channel."""
         checkpoint = self.checkpoint()
         return checkpoint.versions() | {has_watermark_on(channel): checkpoint.complete}
 
@@ -87,9 +88,9 @@ class Snapshots(SnapshotReads):
         *,
         believed: bool = True,
     ) -> None:
-        """One page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in this
-        page or an earlier one, are not believed. With the last one the snapshot counts, unless it is not `believed` as
-        a whole: then it waits for `accept`."""
+        """Add one page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in
+        this page or an earlier one, are not believed. With the last one the snapshot counts, unless it is not
+        `believed` as a whole: then it waits for `accept`."""
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))

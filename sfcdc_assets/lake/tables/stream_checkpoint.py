@@ -49,7 +49,7 @@ class StoredCheckpoint:
 
     @classmethod
     def of(cls, table: Table, channel: str) -> StoredCheckpoint:
-        """What a handle on `raw_events` has."""
+        """Return what a handle on `raw_events` has."""
 
         def number(name: str) -> int:
             return table.transaction_version(f"{channel}#{name}") or 0
@@ -70,7 +70,7 @@ class StoredCheckpoint:
 
     @classmethod
     def after(cls, checkpoint: StreamCheckpoint, now_ms: int) -> StoredCheckpoint:
-        """What is stored of a stream's checkpoint that is reached now."""
+        """Return what is stored of a stream's checkpoint that is reached now."""
         return cls(
             position=checkpoint.position,
             complete_position=checkpoint.complete_position,
@@ -86,7 +86,7 @@ class StoredCheckpoint:
         )
 
     def versions(self, channel: str) -> dict[str, int]:
-        """As transaction versions."""
+        """Return the checkpoint as transaction versions."""
         numbers = {
             "complete": self.complete_position,
             "landed_at": self.landed_at,
@@ -109,24 +109,25 @@ class StoredCheckpoint:
 
 
 def complete_position(table: Table, channel: str) -> int:
-    """This alone, which every tick asks for."""
+    """Return the complete position alone, which every tick asks for."""
     return table.transaction_version(f"{channel}#complete") or 0
 
 
 def begun(table: Table, channel: str) -> str | None:
-    """This alone: with the position it says whether the channel is where a reader left it."""
+    """Return where the stream was begun, alone: with the position it says whether the channel is where a reader left
+    it."""
     return _STARTS[table.transaction_version(f"{channel}#begun") or 0]
 
 
 def _numbers_of(name: str, value: bytes) -> dict[str, int]:
-    """Its length, and its bytes by sevens, the first being the highest of a number."""
+    """Return the replay id's length, and its bytes by sevens, the first being the highest of a number."""
     parts = [value[start : start + _BYTES] for start in range(0, len(value), _BYTES)]
     numbers = {f"{name}/{index}": int.from_bytes(part, "big") for index, part in enumerate(parts, 1)}
     return {name: len(value)} | numbers
 
 
 def _bytes_of(name: str, number: Callable[[str], int]) -> bytes:
-    """The bytes, from the numbers of their parts."""
+    """Return the bytes, from the numbers of their parts."""
     length = number(name)
     lengths = [min(length - start, _BYTES) for start in range(0, length, _BYTES)]
     return b"".join(number(f"{name}/{index}").to_bytes(size, "big") for index, size in enumerate(lengths, 1))

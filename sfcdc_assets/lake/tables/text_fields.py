@@ -16,13 +16,13 @@ def name_of(entity: str) -> str:
 
 
 def open_or_create(warehouse: Warehouse, entity: str) -> Appended:
-    """The newest snapshot, created empty when there is none."""
+    """Return the newest snapshot, created empty when there is none."""
     statistics = ["record_id", "position", "_batch"]
     table = Table.open_or_create(warehouse, name_of(entity), TEXT_FIELDS, statistics_on=statistics, of_batches=True)
     return Appended(table, "position")
 
 
 def open_if_there(warehouse: Warehouse, entity: str) -> Appended | None:
-    """The newest snapshot, None when there is none."""
+    """Return the newest snapshot, None when there is none."""
     table = Table.open(warehouse, name_of(entity))
     return Appended(table, "position") if table else None

@@ -50,7 +50,8 @@ _OF_DOUBT = {"record_id": "record_ids", "reason": "change_type", "opened_positio
 
 
 def of_raw_events(channel: str, entity: str, fields: Iterable[str]) -> dg.TableColumnLineage:
-    """The payload carries the entity's fields (`Account.Name` of the channel), the other columns its header."""
+    """Return the lineage of `raw_events`: the payload carries the entity's fields (`Account.Name` of the channel), the
+    other columns its header."""
     source = channel_key(channel)
     header = {column: [_dep(source, f"ChangeEventHeader.{name}")] for column, name in _OF_HEADER.items()}
     payload = [_dep(source, f"{entity}.{field}") for field in fields]
@@ -68,7 +69,8 @@ def of_gap_reconciliation() -> dg.TableColumnLineage:
 
 
 def of_current_state(schema: pa.Schema) -> dg.TableColumnLineage:
-    """A field's value comes from the events' payloads and from the snapshot's column of the same name."""
+    """Return the lineage of `current_state`: a field's value comes from the events' payloads and from the snapshot's
+    column of the same name."""
     fields = {name: [_dep(RAW_EVENTS_KEY, "payload"), _dep(SNAPSHOT_KEY, name)] for name in _fields(schema)}
     own = {name: [_dep(RAW_EVENTS_KEY, _OF_EVENT[name])] for name in schema.names if name in _OF_EVENT}
     doubt = {"_in_doubt": [_dep(GAP_RECONCILIATION_KEY, "status")]}
@@ -77,7 +79,7 @@ def of_current_state(schema: pa.Schema) -> dg.TableColumnLineage:
 
 
 def of_history(schema: pa.Schema) -> dg.TableColumnLineage:
-    """A version has what `current_state` had at its time."""
+    """Return the lineage of `history`: a version has what `current_state` had at its time."""
     fields = {name: [_dep(CURRENT_STATE_KEY, name)] for name in _fields(schema)}
     own = {name: [_dep(RAW_EVENTS_KEY, _OF_EVENT[name])] for name in schema.names if name in _OF_EVENT}
     return dg.TableColumnLineage(fields | own)

@@ -91,7 +91,7 @@ class Copies:
         return copy.outcome.result()
 
     def begin_again(self, entity: str) -> None:
-        """Of one that failed."""
+        """Begin one that failed again."""
         self._copies[entity] = _Copy()
         self._begin(entity)
 

@@ -25,7 +25,7 @@ class UnknownEntity(SfcdcError):
 
 
 def chosen(known: Mapping[str, str], wanted: Iterable[str], channels: tuple[str, ...]) -> dict[str, str]:
-    """The wanted ones with their channels. Raises `UnknownEntity`."""
+    """Return the wanted ones with their channels. Raises `UnknownEntity`."""
     for entity in wanted:
         if entity not in known:
             raise UnknownEntity(entity, channels)
@@ -33,7 +33,7 @@ def chosen(known: Mapping[str, str], wanted: Iterable[str], channels: tuple[str,
 
 
 def failure_of(entity: str, error: BaseException) -> dg.Failure:
-    """What an entity's own step ends with."""
+    """Return what an entity's own step ends with."""
     description = first_line(error)
     if not description.startswith(f"{entity}:"):
         description = f"{entity}: {description}"
@@ -41,7 +41,7 @@ def failure_of(entity: str, error: BaseException) -> dg.Failure:
 
 
 def failure_of_some(failures: Mapping[str, BaseException]) -> dg.Failure:
-    """What a step over several entities ends with, after the others are done."""
+    """Return what a step over several entities ends with, after the others are done."""
     description = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
     return dg.Failure(
         f"Failed: {description.removesuffix('.')}. All other entities of this run are done.",
@@ -64,7 +64,7 @@ def mark_as_failed(context: dg.OpExecutionContext, keys: Iterable[dg.AssetKey], 
 
 
 def first_line(error: BaseException) -> str:
-    """The line of an error that names its reason; Spark's carry whole stacks. The log has the rest.
+    """Return the line of an error that names its reason; Spark's carry whole stacks. The log has the rest.
 
     An error in a task of ours comes back as text: a headline, then the worker's traceback with the reason at its end.
     """
@@ -97,7 +97,8 @@ def results(
 
 
 def materializations(metadata: OfEntities, versions: VersionsOfEntities) -> Iterator[dg.AssetMaterialization]:
-    """The same for the entities that are done, where others have failed: a step that fails has no results."""
+    """Yield the materializations of the entities that are done, where others have failed: a step that fails has no
+    results."""
     for entity, of_assets in metadata.items():
         for key, of_asset in of_assets.items():
             tags = {"dagster/data_version": versions[entity][key]}

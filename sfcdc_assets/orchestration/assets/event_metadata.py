@@ -17,7 +17,7 @@ from sfcdc_assets.settings.channel_kinds import folder_of, kind_of, table_of
 
 
 def event_materialization(warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
-    """What a reading brought, of the channel's partition."""
+    """Return what a reading brought, of the channel's partition."""
     tags = {"dagster/data_version": str(report.position)}
     key, partition = EVENT_KEYS[kind_of(report.channel)], folder_of(report.channel)
     return dg.AssetMaterialization(key, partition=partition, metadata=event_metadata(warehouse, report), tags=tags)

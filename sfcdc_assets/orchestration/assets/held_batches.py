@@ -27,7 +27,7 @@ class HeldBatches:
         return cls(applied, lag_seconds(oldest, at).get("lag_seconds"), lag_seconds(newest, at).get("lag_seconds"))
 
     def and_then(self, later: HeldBatches) -> HeldBatches:
-        """Both as one."""
+        """Return both as one."""
         first, second = self.applied, later.applied
         healed = [each for each in (first.healed_after, second.healed_after) if each is not None]
         lags = [each for each in (self.lag, later.lag) if each is not None]

@@ -32,7 +32,7 @@ class HeldLandings:
     """Never, as yet."""
 
     def add(self, report: LandingReport) -> None:
-        """A reading of the channel."""
+        """Add a reading of the channel."""
         if report.count:
             self._landed_at = clock.current().monotonic()
         self._events += report.events
@@ -56,8 +56,8 @@ class HeldLandings:
         return any(map(self._is_due, self._events))
 
     def take_entities(self, *, at_once: bool) -> tuple[LandingReport, dict[str, float]] | None:
-        """What is due of entities, and the lag of each in seconds: that of the change that waited longest. `at_once`:
-        all of it."""
+        """Return what is due of entities, and the lag of each in seconds: that of the change that waited longest.
+        `at_once`: all of it."""
         due = [entity for entity in self._events if at_once or self._is_due(entity)]
         if self._last is None or not due:
             return None
@@ -68,7 +68,7 @@ class HeldLandings:
         return replace(self._last, events=events), lags
 
     def take_channel(self, *, at_once: bool) -> LandingReport | None:
-        """The channel's sums, if they are due."""
+        """Return the channel's sums, if they are due."""
         if self._sums is None or not (at_once or self._sums.lost_checkpoint or self._is_due(None)):
             return None
         taken, self._sums = self._sums, None

@@ -36,8 +36,8 @@ def with_new_columns(
     run_id: str | None = None,
     within_seconds: float = BUSY_SECONDS,
 ) -> dg.AssetMaterialization:
-    """The next materialization of a partition: without what its table is if one of the last `within_seconds` has the
-    same. `columns_reported_in` then leads to its run, if a run made it; `run_id` is the run that reports."""
+    """Return the next materialization of a partition: without what its table is if one of the last `within_seconds` has
+    the same. `columns_reported_in` then leads to its run, if a run made it; `run_id` is the run that reports."""
     if SCHEMA not in event.metadata:
         return event
     return event.with_metadata(_metadata(instance, event, run_id, within_seconds))

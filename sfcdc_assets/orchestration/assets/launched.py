@@ -25,7 +25,7 @@ from sfcdc_assets.settings.settings import load_settings
 
 
 def build_raw_events(channels: tuple[str, ...]) -> dg.AssetsDefinition:
-    """The asset over the configured channels."""
+    """Build the asset over the configured channels."""
 
     @dg.multi_asset(
         name="raw_events",

@@ -39,8 +39,8 @@ from sfcdc_assets.schema_evolution.schema_changes import SchemaChange, is_retire
 
 
 def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
-    """Where a channel stands after a poll; if its checkpoint was lost, why, and which time is bridged by reading the
-    org. Dagster's graph shows an external asset that was only ever observed as missing."""
+    """Return where a channel stands after a poll; if its checkpoint was lost, why, and which time is bridged by reading
+    the org. Dagster's graph shows an external asset that was only ever observed as missing."""
     metadata: Metadata = {
         "position": report.position,
         "complete_position": report.complete_position,
@@ -65,8 +65,8 @@ def raw_events_metadata(
     entities: Collection[str],
     lags: Mapping[str, float] | None = None,
 ) -> dict[str, tuple[Metadata, str]]:
-    """What a poll brought for each entity, with the newest of its events (without payloads); and its data version, the
-    position of its last event. A poll may bring events of hundreds: what they share is looked at once.
+    """Return what a poll brought for each entity, with the newest of its events (without payloads); and its data
+    version, the position of its last event. A poll may bring events of hundreds: what they share is looked at once.
 
     `lags`: seconds by entity, of several polls in sum; by default, what the poll's oldest events have waited until
     now."""
@@ -122,7 +122,7 @@ def _raw_events_metadata(report: LandingReport, entity: str, lags: Mapping[str, 
 
 
 def text_fields_metadata(warehouse: Warehouse, report: ApplyReport, table: TableLook) -> Metadata:
-    """How many values the batch added, and a sample of them."""
+    """Return how many values the batch added, and a sample of them."""
     name = text_fields.name_of(report.entity)
     lineage = column_lineage.of_text_fields()
     return {
@@ -173,7 +173,7 @@ def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied, table: T
 def history_metadata(
     warehouse: Warehouse, report: ApplyReport, table: TableLook, described: ObjectDescription | None
 ) -> Metadata:
-    """How many versions the batch added, and a sample of the superseded ones."""
+    """Return how many versions the batch added, and a sample of the superseded ones."""
     name = history.name_of(report.entity)
     return {
         "versions_added": report.versions,
@@ -193,7 +193,7 @@ def history_metadata(
 
 
 def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
-    """The cut's place and the version of each table in it."""
+    """Return the cut's place and the version of each table in it."""
     table = Table.open(warehouse, consistent_cuts.NAME)
     if table is None:
         return {}
@@ -212,7 +212,8 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
 def current_state_metadata(
     warehouse: Warehouse, held: HeldBatches, table: TableLook, described: ObjectDescription | None
 ) -> Metadata:
-    """What a batch did to the table, how far it is, how the run changed its columns, a sample of its newest rows."""
+    """Return what a batch did to the table, how far it is, how the run changed its columns, a sample of its newest
+    rows."""
     applied, report = held.applied, held.applied.report
     name = current_state.name_of(report.entity)
     lags = {"lag_seconds": held.lag, "lag_seconds_of_newest": held.newest_lag}
@@ -253,12 +254,12 @@ def current_state_metadata(
 
 
 def changes_of(report: ApplyReport) -> Sequence[SchemaChange]:
-    """How a run has changed the columns of an entity's table."""
+    """Return how a run has changed the columns of an entity's table."""
     return schema_changes(report.schema_before, report.schema)
 
 
 def _fields(table: pa.Schema | None) -> list[str]:
-    """The fields that the entity's events bring, as far as its table has them."""
+    """Return the fields that the entity's events bring, as far as its table has them."""
     schema = pa.schema([]) if table is None else table
     return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
 

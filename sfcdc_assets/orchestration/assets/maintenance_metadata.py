@@ -29,7 +29,8 @@ _KEYS = (
 
 
 def by_asset(done: Sequence[TableDone]) -> Mapping[dg.AssetKey, Sequence[TableDone]]:
-    """The assets something was done to, with their tables; what no asset stands for is reported with `raw_events`."""
+    """Return the assets something was done to, with their tables; what no asset stands for is reported with
+    `raw_events`."""
     known = {key.path[-1]: key for key in _KEYS}
     found: dict[dg.AssetKey, list[TableDone]] = defaultdict(list)
     for each in done:
@@ -39,7 +40,7 @@ def by_asset(done: Sequence[TableDone]) -> Mapping[dg.AssetKey, Sequence[TableDo
 
 
 def maintenance_metadata(tables: Sequence[TableDone]) -> dict[str, dg.MetadataValue]:
-    """Sums, and a row for each table."""
+    """Return sums, and a row for each table."""
     rows = [
         dg.TableRecord(
             {

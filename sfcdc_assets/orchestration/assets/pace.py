@@ -21,9 +21,9 @@ class Pace:
         self._reported: dict[Hashable, float] = {}
 
     def is_due(self, what: Hashable) -> bool:
-        """Whether it was not reported within this time."""
+        """Return whether it was not reported within this time."""
         return clock.current().monotonic() - self._reported.get(what, float("-inf")) >= EVERY_SECONDS
 
     def reported(self, what: Hashable) -> None:
-        """It is reported now."""
+        """Note that it is reported now."""
         self._reported[what] = clock.current().monotonic()

@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 
 def build_push_topic_state(channels: Sequence[str]) -> list[dg.AssetsDefinition]:
-    """The asset, where a topic is among the channels."""
+    """Build the asset, where a topic is among the channels."""
     known = {folder_of(channel): channel for channel in channels if has_state(channel)}
     if not known:
         return []
@@ -69,7 +69,7 @@ def build_push_topic_state(channels: Sequence[str]) -> list[dg.AssetsDefinition]
 
 
 def said_of(folded: Folded) -> str:
-    """A fold in one line."""
+    """Say in one line what a fold did."""
     return (
         f"{folded.channel}: {folded.notifications} notifications folded into {folded.records} records, up to position "
         f"{folded.to_position}"
@@ -77,7 +77,7 @@ def said_of(folded: Folded) -> str:
 
 
 def state_materialization(warehouse: Warehouse, folded: Folded) -> dg.AssetMaterialization:
-    """Of the topic's partition."""
+    """Return the materialization of the topic's partition."""
     topic = folder_of(folded.channel)
     tags = {"dagster/data_version": data_version(warehouse, topic)}
     metadata = state_metadata(warehouse, folded)
@@ -85,13 +85,13 @@ def state_materialization(warehouse: Warehouse, folded: Folded) -> dg.AssetMater
 
 
 def data_version(warehouse: Warehouse, topic: str) -> str:
-    """The table's."""
+    """Return the table's version."""
     state = PushTopicState.open(warehouse, topic)
     return str(state.table.version if state else 0)
 
 
 def state_metadata(warehouse: Warehouse, folded: Folded) -> Metadata:
-    """What was folded, and the table."""
+    """Return what was folded, and the table."""
     topic = folder_of(folded.channel)
     state = PushTopicState.open(warehouse, topic)
     counts = state.counts() if state else {"rows": 0, "deleted": 0, "left": 0}

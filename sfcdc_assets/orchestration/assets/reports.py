@@ -150,12 +150,12 @@ class RunReports(ApplyListener):
         return self._take(at_once=True, of_all=is_calm)
 
     def take_due(self) -> list[Event]:
-        """What is due by its `Pace`. Of a table that a batch left as it was nothing is due."""
+        """Return what is due by its `Pace`. Of a table that a batch left as it was nothing is due."""
         self._within_seconds = BUSY_SECONDS
         return self._take(at_once=False, of_all=False)
 
     def drained(self, report: LandingReport) -> None:
-        """A materialization of the channel, and of each entity that events came for."""
+        """Add a materialization of the channel, and of each entity that events came for."""
         channel = report.channel
         self.deliveries += report.deliveries
         if report.lost_checkpoint:
@@ -163,14 +163,14 @@ class RunReports(ApplyListener):
         self._landed.setdefault(channel, HeldLandings(quiet_seconds=inf)).add(report)
 
     def committed(self, report: ApplyReport, tables: EntityTables) -> None:
-        """What is to be reported of an entity's tables is looked at beside the commits of others, through handles that
-        are open. A look that fails is made once more when the entity is reported: its commit stands."""
+        """Look at what is to be reported of an entity's tables beside the commits of others, through handles that are
+        open. A look that fails is made once more when the entity is reported: its commit stands."""
         look = outcome_of(look_of_batch, report, tables)
         if not isinstance(look, Exception):
             self._looks[report.entity] = look
 
     def brought_up_to_date(self, applied: Applied) -> None:
-        """A materialization of each of the entity's tables."""
+        """Add a materialization of each of the entity's tables."""
         report, read = applied.report, applied.read
         if read is not None and read.refused:
             self.log.warning(
@@ -188,7 +188,7 @@ class RunReports(ApplyListener):
         self._batches[report.entity] = batch if held is None else held.and_then(batch)
 
     def cut(self, cut: Cut) -> None:
-        """A materialization of the cuts: the newest stands for those that were not reported."""
+        """Add a materialization of the cuts: the newest stands for those that were not reported."""
         self._cuts[cut.channel] = cut
 
     def _take(self, *, at_once: bool, of_all: bool) -> list[Event]:
@@ -245,7 +245,7 @@ class RunReports(ApplyListener):
         return with_new_columns(self._instance, event, self._run_id, self._within_seconds)
 
     def _look(self, applied: Applied) -> TablesLook:
-        """What was looked at when the batch was committed, unless something came after it."""
+        """Return what was looked at when the batch was committed, unless something came after it."""
         report = applied.report
         look = self._looks.pop(report.entity, None)
         if look is None or look.current_state.version != report.version or applied.read is not None:
@@ -255,14 +255,14 @@ class RunReports(ApplyListener):
 
 class _Silent:
     def info(self, message: str) -> None:
-        """Nobody listens."""
+        """Do nothing: nobody listens."""
 
     warning = info
 
 
 def has_changed(key: dg.AssetKey, applied: Applied) -> bool:
-    """Whether what a person sees of an entity's table is another than before these batches: most add no large text and
-    have no doubts, and of a table that stays as it is the next report can wait for the run's end."""
+    """Return whether what a person sees of an entity's table is another than before these batches: most add no large
+    text and have no doubts, and of a table that stays as it is the next report can wait for the run's end."""
     report = applied.report
     if key == TEXT_FIELDS_KEY:
         return report.texts > 0
@@ -272,7 +272,7 @@ def has_changed(key: dg.AssetKey, applied: Applied) -> bool:
 
 
 def tables_metadata(warehouse: Warehouse, held: HeldBatches, look: TablesLook) -> dict[dg.AssetKey, Metadata]:
-    """What is reported of each of an entity's tables."""
+    """Return what is reported of each of an entity's tables."""
     applied, report = held.applied, held.applied.report
     return {
         TEXT_FIELDS_KEY: text_fields_metadata(warehouse, report, look.text_fields),
@@ -283,15 +283,16 @@ def tables_metadata(warehouse: Warehouse, held: HeldBatches, look: TablesLook) -
 
 
 def data_version(applied: Applied) -> str:
-    """The version of the batch's commit point identifies the content of all tables that are committed with it."""
+    """Return the version of the batch's commit point, which identifies the content of all tables that are committed
+    with it."""
     return str(applied.report.version)
 
 
 def raw_events_materializations(
     warehouse: Warehouse, report: LandingReport, mine: Collection[str], lags: Mapping[str, float] | None = None
 ) -> list[dg.AssetMaterialization]:
-    """Of the entities that the channel feeds: an event that landed from two channels is reported once. `lags`: as for
-    `raw_events_metadata`."""
+    """Return the materializations of the entities that the channel feeds: an event that landed from two channels is
+    reported once. `lags`: as for `raw_events_metadata`."""
     touched = [entity for entity in report.events if entity in mine]
     return [
         dg.AssetMaterialization(
@@ -305,13 +306,13 @@ def raw_events_materializations(
 
 
 def snapshot_materialization(warehouse: Warehouse, report: SnapshotReport) -> dg.AssetMaterialization:
-    """An entity was read whole."""
+    """Return the materialization of an entity that was read whole."""
     metadata, tags = snapshot_metadata(warehouse, report), tags_of_root(str(report.number))
     return dg.AssetMaterialization(SNAPSHOT_KEY, partition=report.entity, metadata=metadata, tags=tags)
 
 
 def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
-    """How the snapshot was read, its watermark, and a sample of its rows."""
+    """Return how the snapshot was read, its watermark, and a sample of its rows."""
     name = snapshots.name_of(report.entity)
     table = Snapshots.open(warehouse, report.entity)
     assert table is not None
@@ -333,7 +334,7 @@ def cut_materialization(warehouse: Warehouse, cut: Cut) -> dg.AssetMaterializati
 
 
 def described(report: ApplyReport) -> str:
-    """A batch in one line."""
+    """Describe a batch in one line."""
     doubts = ", ".join(f"{count} {reason}" for reason, count in report.doubts_opened.items())
     return (
         f"{report.entity}: events {report.from_position + 1} to {report.to_position} of {report.channel} applied: "

@@ -34,7 +34,7 @@ UNKNOWN = float("inf")
 
 
 def smallest_first(entities: Iterable[str], records: Mapping[str, int], done: Mapping[str, int]) -> list[str]:
-    """The entities by what is left of each: `records` (about so many it has, where that is known) less what an
+    """Return the entities by what is left of each: `records` (about so many it has, where that is known) less what an
     unfinished copy has of it (`done`). One of unknown size comes after the known ones, unless it was begun; entities
     that are equal keep their order."""
 
@@ -72,13 +72,13 @@ class SnapshotTaker:
         """Takes a job of the day; says why not, in a run that nobody waits for."""
 
     def states(self, entities: Mapping[str, str]) -> list[EntityState]:
-        """How far entities have come; payloads past their retention need a newer snapshot too."""
+        """Return how far entities have come; payloads past their retention need a newer snapshot too."""
         states = entity_states(self.warehouse, entities)
         return seen_by_retention(self.warehouse, states, self._settings.payload_retention_days, clock.now_ms())
 
     def copies(self, states: Sequence[EntityState], seconds: float = 0.0) -> Copies:
-        """Copies of all of them, some at a time, begun in their order. With `seconds`, those of a run that nobody waits
-        for: it begins and goes on with copies for so long, and as long as the org's allowances have room.
+        """Return copies of all of them, some at a time, begun in their order. With `seconds`, those of a run that
+        nobody waits for: it begins and goes on with copies for so long, and as long as the org's allowances have room.
 
         The channels are landed for their watermarks before the first one begins, by this thread."""
         for channel in dict.fromkeys(state.channel for state in states):

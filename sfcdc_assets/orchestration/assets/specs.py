@@ -21,7 +21,7 @@ from sfcdc_assets.settings.settings import load_settings
 
 
 def owners() -> list[str]:
-    """Those of every asset, by SFCDC_OWNERS: teams and e-mail addresses."""
+    """Return those of every asset, by SFCDC_OWNERS: teams and e-mail addresses."""
     return list(load_settings().owners)
 
 
@@ -50,7 +50,7 @@ that were made by older code as unsynced."""
 
 
 def raw_events_spec(channels: Sequence[str]) -> dg.AssetSpec:
-    """It depends on the channels."""
+    """Return the spec of `raw_events`, which depends on the channels."""
     return _spec(
         RAW_EVENTS_KEY,
         [channel_key(channel) for channel in channels],
@@ -112,7 +112,7 @@ def table_specs() -> list[dg.AssetSpec]:
 
 
 def consistent_cuts_spec() -> dg.AssetSpec:
-    """The cuts over all entities of a channel: one table, not partitioned, noted by the runs that reach them."""
+    """Return the cuts over all entities of a channel: one table, not partitioned, noted by the runs that reach them."""
     return dg.AssetSpec(
         CONSISTENT_CUTS_KEY,
         deps=[CURRENT_STATE_KEY, HISTORY_KEY],
@@ -139,5 +139,5 @@ def _spec(key: dg.AssetKey, deps: Sequence[dg.AssetKey], group: str, kinds: set[
 
 
 def _docs(key: dg.AssetKey) -> dict[str, dg.MetadataValue]:
-    """Where its columns are explained."""
+    """Return where its columns are explained."""
     return {"documentation": dg.MetadataValue.text(f"docs/tables.md, `{key.path[-1]}`")}

@@ -54,7 +54,7 @@ def look_of_batch(report: ApplyReport, tables: EntityTables) -> TablesLook:
 
 
 def look_again(warehouse: Warehouse, report: ApplyReport) -> TablesLook:
-    """Of tables that are opened for it; the batch has made those that were not there."""
+    """Look at tables that are opened for it; the batch has made those that were not there."""
     texts, versions = (
         text_fields.open_or_create(warehouse, report.entity),
         history.open_if_there(warehouse, report.entity),

@@ -42,7 +42,7 @@ COMPARED = (
     ),
 )
 def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
-    """Passed when something was compared in the last day, and nothing is known to differ from the org."""
+    """Pass when something was compared in the last day, and nothing is known to differ from the org."""
     warehouse, settings = lake.warehouse(), load_settings()
     with org.connect(warehouse) as connected:
         known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
@@ -53,7 +53,7 @@ def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
-    """The check's result without asking the org: whether all that was found to differ is read back."""
+    """Return the check's result without asking the org: whether all that was found to differ is read back."""
     waiting = _drifted(warehouse, warehouse.entities(LAYER))
     looks = RollingAudits(warehouse).looks().values()
     newest = max((each.at_ms for each in looks), default=0)
@@ -70,7 +70,7 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
 
 
 def auditable(states: Sequence[EntityState]) -> list[EntityState]:
-    """Those whose tables have all that is complete of the stream: only these can be compared."""
+    """Return those whose tables have all that is complete of the stream: only these can be compared."""
     return [
         state
         for state in states
@@ -82,8 +82,8 @@ def auditable(states: Sequence[EntityState]) -> list[EntityState]:
 
 
 def result_of_look(warehouse: Warehouse, report: RollingReport, entities: Sequence[str]) -> dg.AssetCheckResult:
-    """Passed when nothing differs for sure, nothing that did still waits to be read back, and something was compared
-    now or in the day before. Where nothing was, nobody knows: a warning."""
+    """Pass when nothing differs for sure, nothing that did still waits to be read back, and something was compared now
+    or in the day before. Where nothing was, nobody knows: a warning."""
     waiting = _drifted(warehouse, entities)
     found = [str(each) for each in report.differences]
     compared = ", ".join(f"{count} of {entity}" for entity, count in report.compared.items())
@@ -114,7 +114,7 @@ def _is_lately(at_ms: int) -> bool:
 
 
 def _drifted(warehouse: Warehouse, entities: Sequence[str]) -> int:
-    """Records that were found to differ and are not read back."""
+    """Return records that were found to differ and are not read back."""
 
     def of(entity: str) -> int:
         ledger = Ledger.open(warehouse, entity)
@@ -124,8 +124,8 @@ def _drifted(warehouse: Warehouse, entities: Sequence[str]) -> int:
 
 
 def result_of_audit(reports: Sequence[VerifyReport], not_built: Sequence[str]) -> dg.AssetCheckResult:
-    """Passed when every compared record equals the org, and there was something to compare. Entities without a table
-    yet are left out and named."""
+    """Pass when every compared record equals the org, and there was something to compare. Entities without a table yet
+    are left out and named."""
     rows = [
         (
             report.entity,

@@ -40,13 +40,13 @@ def _build(kind: ChannelKind) -> dg.AssetChecksDefinition:
 
 
 def evaluation_of(warehouse: Warehouse, settings: Settings, kind: ChannelKind) -> dg.AssetCheckEvaluation:
-    """The check's result now, to be reported beside a materialization."""
+    """Return the check's result now, to be reported beside a materialization."""
     result = checked(warehouse, settings, kind)
     return dg.AssetCheckEvaluation(EVENT_KEYS[kind], NAME, result.passed, result.metadata, severity=result.severity)
 
 
 def checked(warehouse: Warehouse, settings: Settings, kind: ChannelKind) -> dg.AssetCheckResult:
-    """Passed when nothing is missing and every value has a column."""
+    """Pass when nothing is missing and every value has a column."""
     now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     shown: list[tuple[object, ...]] = []
     missing, problems = 0, 0

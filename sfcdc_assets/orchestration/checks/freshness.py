@@ -24,12 +24,12 @@ NAME = "is_fresh"
     ),
 )
 def is_fresh(lake: LakeResource) -> dg.AssetCheckResult:
-    """Passed when no entity lags by more."""
+    """Pass when no entity lags by more."""
     return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
-    """The check's result now."""
+    """Return the check's result now."""
     now_ms = clock.now_ms()
     found = lags(warehouse, settings, now_ms)
     late = [lag.entity for lag in found if lag.is_late(settings)]

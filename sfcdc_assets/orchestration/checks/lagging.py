@@ -25,12 +25,12 @@ NAME = "stands_at_the_cut"
     ),
 )
 def stands_at_the_cut(lake: LakeResource) -> dg.AssetCheckResult:
-    """Passed when no entity has lagged for so long."""
+    """Pass when no entity has lagged for so long."""
     return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
-    """The check's result now."""
+    """Return the check's result now."""
     now = clock.now_ms() / 1000
     lagging = {each.entity: each for cut in newest_cuts(warehouse) for each in cut.lagging}
     late = [

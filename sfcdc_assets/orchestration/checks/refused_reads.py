@@ -18,12 +18,12 @@ NAME = "reads_are_applied"
     "because too many rows would be deleted by it; says what to do. Reads the reconciliation ledgers only.",
 )
 def reads_are_applied(lake: LakeResource) -> dg.AssetCheckResult:
-    """Passed when no read was refused."""
+    """Pass when no read was refused."""
     return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
-    """The check's result now."""
+    """Return the check's result now."""
     refused = refused_reads(warehouse, settings.entities or None)
     return dg.AssetCheckResult(
         passed=not refused,

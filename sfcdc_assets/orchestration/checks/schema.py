@@ -27,12 +27,12 @@ NAME = "schema_follows_the_org"
     "retyped columns are reported and fail nothing. Reads no rows and makes no API calls.",
 )
 def schema_follows_the_org(lake: LakeResource) -> dg.AssetCheckResult:
-    """Passed when every readable field that events carry has a column of its type, in every table."""
+    """Pass when every readable field that events carry has a column of its type, in every table."""
     return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
-    """The check's result now."""
+    """Return the check's result now."""
     schemas, privacy, now = Schemas(warehouse), Privacy.of(settings), datetime.now(UTC)
     entities = warehouse.entities(current_state.LAYER)
 
@@ -44,7 +44,7 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
 
 
 def _result(audits: Sequence[SchemaAudit], now: datetime) -> dg.AssetCheckResult:
-    """What does not follow, what still may, and the news."""
+    """Return what does not follow, what still may, and the news."""
     wrong = [audit for audit in audits if not audit.follows and not audit.may_still_follow(now)]
     late = [audit for audit in audits if not audit.follows and audit.may_still_follow(now)]
     return dg.AssetCheckResult(

@@ -24,12 +24,12 @@ COLUMNS = ("entity", "suspect", "since more than an hour", "oldest (minutes)")
     "why, and what keeps it from being read back. Reads the reconciliation ledgers only.",
 )
 def suspects_are_reconciled(lake: LakeResource) -> dg.AssetCheckResult:
-    """Passed when no suspect record is older than an hour."""
+    """Pass when no suspect record is older than an hour."""
     return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
-    """The check's result now."""
+    """Return the check's result now."""
     now = clock.now_ms()
     rows: list[tuple[object, ...]] = []
     old = total = 0

@@ -19,7 +19,7 @@ _COLUMNS = ("in_org", "in_table", "left", "returned", "added", "changed", "in_mo
 
 
 def build_topic_checks(channels: Sequence[str]) -> list[dg.AssetChecksDefinition]:
-    """The check, where a topic is among the channels."""
+    """Build the check, where a topic is among the channels."""
     if not any(has_state(channel) for channel in channels):
         return []
 
@@ -31,7 +31,7 @@ def build_topic_checks(channels: Sequence[str]) -> list[dg.AssetChecksDefinition
         "job `check_topics` marks and takes over what it finds.",
     )
     def matches_the_topics_query(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
-        """Passed when nothing differs."""
+        """Pass when nothing differs."""
         warehouse, settings = lake.warehouse(), load_settings()
         with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK) as lander:
             reports = [
@@ -45,7 +45,7 @@ def build_topic_checks(channels: Sequence[str]) -> list[dg.AssetChecksDefinition
 
 
 def result_of(reports: Sequence[TopicReport], failed: Mapping[str, Exception], *, passed: bool) -> dg.AssetCheckResult:
-    """What comparisons found. `failed`: channel -> why its topic could not be compared."""
+    """Return what comparisons found. `failed`: channel -> why its topic could not be compared."""
     rows = [(each.topic, *(getattr(each, name) for name in _COLUMNS)) for each in reports]
     return dg.AssetCheckResult(
         passed=passed and not failed,

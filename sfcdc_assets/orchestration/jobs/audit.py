@@ -91,6 +91,7 @@ def _built(warehouse: Warehouse, known: dict[str, str]) -> dict[str, str]:
     "what differs is read back by the next `sync`.",
 )
 def audit_graph() -> None:
+    """Compose the steps of the job `audit`."""
     hand_on(after=compare())
 
 

@@ -42,6 +42,7 @@ def check_all(
     ),
 )
 def check_graph() -> None:
+    """Compose the steps of the job `checks`."""
     check_all()
 
 

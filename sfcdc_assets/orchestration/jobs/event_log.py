@@ -58,13 +58,13 @@ class Ours:
     """The value of the tag of its jobs' runs."""
 
     def has(self, run: dg.DagsterRun) -> bool:
-        """Whether a run is one of its jobs', or of its assets alone."""
+        """Return whether a run is one of its jobs', or of its assets alone."""
         if run.asset_selection:
             return all(tuple(key.path[:-1]) == self.prefix for key in run.asset_selection)
         return run.job_name in self.jobs and run.tags.get(ORG_TAG) == self.org
 
     def keys(self, column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        """Whether a column names one of its assets: the key's parts as a JSON list."""
+        """Return whether a column names one of its assets: the key's parts as a JSON list."""
         begins = json.dumps(list(self.prefix))[:-1] + ', "'
         return sa.and_(column.startswith(begins, autoescape=True), column.not_like(_escaped(begins) + '%", "%', "/"))
 
@@ -135,7 +135,7 @@ def _forget_run(instance: dg.DagsterInstance, storage: SqlEventLogStorage, run_i
 
 
 def _forget_events(storage: SqlEventLogStorage, before: datetime, ours: Ours) -> int:
-    """Those without a run; returns how many."""
+    """Return those without a run; returns how many."""
     naive = before.astimezone(UTC).replace(tzinfo=None)  # as the columns have it
     is_old = sa.and_(_EVENTS.run_id == RUNLESS_RUN_ID, _EVENTS.timestamp < naive, ours.keys(_EVENTS.asset_key))
     count = 0

@@ -29,8 +29,8 @@ _THIS_PROCESS_BEGAN = Clock().now_ms() / 1000
 
 
 def end_if_lost(instance: dg.DagsterInstance, warehouse: Warehouse, record: dg.RunRecord) -> bool:
-    """Whether a run of ours, with the resource `run_scope`, that counts as at work is gone; it is marked as failed
-    then. Raises what reading a note raises."""
+    """Return whether a run of ours, with the resource `run_scope`, that counts as at work is gone; it is marked as
+    failed then. Raises what reading a note raises."""
     run = record.dagster_run
     if not _is_lost(warehouse, record, Clock().now_ms() / 1000):
         return False

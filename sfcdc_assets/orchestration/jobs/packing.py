@@ -45,7 +45,7 @@ PACK = dg.GraphDefinition(
 def why_not_packed(
     instance: dg.DagsterInstance, warehouse: Warehouse, payload_retention_days: int | None
 ) -> str | None:
-    """Why there is nothing to pack now; None where it is worth a run."""
+    """Return why there is nothing to pack now; None where it is worth a run."""
     pause = _pause_seconds(instance)
     if pause > 0:
         return f"The last run failed; the next one is due in {pause:.0f} s."

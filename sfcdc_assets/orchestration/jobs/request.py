@@ -54,19 +54,20 @@ class RunRequestConfig(dg.Config):
     0: until all are done."""
 
     def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings, run_id: str) -> Lander:
-        """How the run lands."""
+        """Return how the run lands."""
         if self.landed_through_ms is None or self.channel is None:
             return Poller(warehouse, org, settings.settle_seconds, run_id=run_id)
         return LandedOnly(warehouse, {self.channel: self.landed_through_ms})
 
     def of(self, known: dict[str, str], settings: Settings) -> dict[str, str]:
-        """The run's entities with their channels. Raises `UnknownEntity`."""
+        """Return the run's entities with their channels. Raises `UnknownEntity`."""
         entities = chosen(known, self.entities, settings.channels) if self.entities else known
         return {entity: of for entity, of in entities.items() if self.channel in (None, of)}
 
 
 def concurrency_key(channel: str, job: str) -> str:
-    """A job on a channel: a long snapshot does not hold up the channel's events, nor one org another's."""
+    """Return the concurrency key of a job on a channel: a long snapshot does not hold up the channel's events, nor one
+    org another's."""
     return of_this_org(f"{job} {channel}")
 
 
@@ -76,12 +77,12 @@ def one_at_a_time(job: str) -> dict[str, str]:
 
 
 def config_of(job: str, **config: Any) -> dict[str, Any]:
-    """The run configuration of a job with these fields of `RunRequestConfig`."""
+    """Return the run configuration of a job with these fields of `RunRequestConfig`."""
     return {"ops": {FIRST_STEPS[job]: {"config": config}}}
 
 
 def request_of_sensor(job: str, channel: str, landed_through_ms: int, **seconds: float) -> dg.RunRequest:
-    """A run over what the channel's entities have to be done, of what has landed; `seconds`: `follow_seconds` or
+    """Return a run over what the channel's entities have to be done, of what has landed; `seconds`: `follow_seconds` or
     `for_seconds`. There is no run key: it would swallow the retry of a failed run."""
     config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms, **seconds}
     return dg.RunRequest(
@@ -92,8 +93,8 @@ def request_of_sensor(job: str, channel: str, landed_through_ms: int, **seconds:
 
 
 def while_nobody_lands(job: str, run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration that a sensor asked for, of a run during which nobody lands: it follows nobody, and keeps the
-    stream waiting for no longer than `ALONE_SECONDS`."""
+    """Return the configuration that a sensor asked for, of a run during which nobody lands: it follows nobody, and
+    keeps the stream waiting for no longer than `ALONE_SECONDS`."""
     config = dict(run_config["ops"][FIRST_STEPS[job]]["config"])
     config.pop("follow_seconds", None)
     if "for_seconds" in config:

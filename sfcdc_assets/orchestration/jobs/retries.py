@@ -28,8 +28,8 @@ that ended is there again after five to ten seconds."""
 def retry_of(
     context: dg.OpExecutionContext, error: BaseException, spark: SparkResource | None = None
 ) -> dg.RetryRequested | None:
-    """What to raise instead of the error for the step to be done again; None when that would not help, or was done
-    `MOST_RETRIES` times."""
+    """Return what to raise instead of the error for the step to be done again; None when that would not help, or was
+    done `MOST_RETRIES` times."""
     if context.retry_number >= MOST_RETRIES or not (_is_transient(error) or (spark is not None and spark.is_lost)):
         return None
     pause = PAUSE_SECONDS * 2**context.retry_number
@@ -39,7 +39,7 @@ def retry_of(
 
 @contextmanager
 def retried(context: dg.OpExecutionContext, spark: SparkResource | None = None) -> Iterator[None]:
-    """The whole body of a step, of which nothing has to be reported when it is done again."""
+    """Do the whole body of a step, of which nothing has to be reported when it is done again."""
     try:
         yield
     except Exception as error:
@@ -49,7 +49,7 @@ def retried(context: dg.OpExecutionContext, spark: SparkResource | None = None) 
 
 
 def _is_transient(error: BaseException | None) -> bool:
-    """It or what it was raised from."""
+    """Return whether the error, or what it was raised from, is transient."""
     while error is not None:
         if isinstance(error, TransientError):
             return True

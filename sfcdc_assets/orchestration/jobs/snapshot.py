@@ -113,6 +113,7 @@ def take(
     "it, or those that the configuration names; the next `sync` builds the tables from it.",
 )
 def snapshot_graph() -> None:
+    """Compose the steps of the job `snapshot`."""
     choose().map(lambda entity: take(after=entity))
 
 

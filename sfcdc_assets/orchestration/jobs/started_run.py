@@ -42,7 +42,7 @@ def started_run(
     org: OrgResource,
     run_scope: RunScope,
 ) -> Iterator[StartedRun]:
-    """The session with the org and the subscription stay open for the steps that follow, unless the step in this block
+    """Keep the session with the org and the subscription open for the steps that follow, unless the step in this block
     fails: then they are closed, and a retry opens its own. Raises `UnknownEntity`, and what connecting raises."""
     warehouse, settings = lake.warehouse(), load_settings()
     with run_scope.kept_if_done() as opened:

@@ -55,7 +55,7 @@ def _rewrite(
     text: sa.ColumnElement[str],
     is_ours: sa.ColumnElement[bool],
 ) -> int:
-    """The rows of a table whose text has samples, without them; how many there were."""
+    """Rewrite the rows of a table whose text has samples, without them; how many there were."""
     table, last, count = text.table, -1, 0
     while True:
         wanted = sa.select(number, text).where(is_ours, text.contains(f'"{SAMPLE}"'), number > last)
@@ -70,7 +70,7 @@ def _rewrite(
 
 
 def _drop_samples(event: Any) -> bool:
-    """Whether there were any. Events are JSON, nested as their classes are."""
+    """Return whether there were any. Events are JSON, nested as their classes are."""
     if isinstance(event, list):
         return sum(map(_drop_samples, event)) > 0
     if not isinstance(event, dict):

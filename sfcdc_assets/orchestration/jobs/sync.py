@@ -175,7 +175,7 @@ def apply(
 
 @dg.op(ins=AFTER, out=dg.Out(dg.Nothing))
 def cut(context: dg.OpExecutionContext, spark: SparkResource, run_scope: RunScope) -> Iterator[Event | dg.Output[None]]:
-    """When all entities are done: apply what followed records that were read back, and note the consistent cut."""
+    """Cut when all entities are done: apply what followed records that were read back, and note the consistent cut."""
     landed = run_scope.handed_on(Landed)
     landed.reports.log = context.log
     with retried(context, spark):
@@ -241,6 +241,7 @@ def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.As
     "complete transaction, an entity a step. Safe at any time: what is already applied is not applied again.",
 )
 def sync_graph() -> None:
+    """Compose the steps of the job `sync`."""
     applied = prepare(after=land()).map(lambda entity: apply(after=entity)).collect()
     check(after=follow(after=cut(after=applied)))
 

@@ -56,6 +56,7 @@ def ask_queries(
     "what was not notified.",
 )
 def check_topics_graph() -> None:
+    """Compose the steps of the job `check_topics`."""
     ask_queries()
 
 

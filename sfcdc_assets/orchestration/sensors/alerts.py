@@ -53,7 +53,7 @@ def send(settings: Settings, text: str) -> None:
 
 
 def alert_sensors(settings: Settings) -> list[dg.SensorDefinition]:
-    """Both, on, if there is a webhook."""
+    """Build both sensors, on, if there is a webhook."""
     return [alert_on_failure, alert_on_lag] if settings.alert_webhook is not None else []
 
 
@@ -89,7 +89,7 @@ def alert_on_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.
 
 
 def news(warehouse: Warehouse, settings: Settings, told: list[str]) -> tuple[list[str], str | None]:
-    """Who is late now, and what is to be told beside what was."""
+    """Return who is late now, and what is to be told beside what was."""
     found = lags(warehouse, settings, clock.now_ms())
     late = {lag.entity: lag for lag in found if lag.is_late(settings)}
     lines = [_late(late[entity], settings) for entity in sorted(late) if entity not in told]

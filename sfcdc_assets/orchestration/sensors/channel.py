@@ -73,7 +73,7 @@ atexit.register(KEPT_SPARK.end)
 
 
 def build_channel_sensor(channel: str) -> dg.SensorDefinition:
-    """The sensor of one channel; on unless switched off in the UI."""
+    """Return the sensor of one channel; on unless switched off in the UI."""
 
     has_changes = carries_changes(channel)
     named = folder_of(channel) if has_changes else f"{kind_of(channel)}_{folder_of(channel)}"
@@ -133,7 +133,7 @@ def tick(
 def look(
     instance: dg.DagsterInstance, channel: str, opened: OpenChannel, reading: Reading, patience: Patience
 ) -> dg.SensorResult:
-    """What is due after a reading, also after one that failed: from the tables alone.
+    """Return what is due after a reading, also after one that failed: from the tables alone.
 
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
@@ -250,7 +250,8 @@ def landings_due(
 
 
 def _has_copied(instance: dg.DagsterInstance, channel: str, opened: OpenChannel) -> bool:
-    """Whether there may be copies that the last look did not see: whoever waits for a first table waits for these."""
+    """Return whether there may be copies that the last look did not see: whoever waits for a first table waits for
+    these."""
     looked = opened.looked
     if not looked.is_copying or looked.tables is None:
         return False
@@ -259,8 +260,8 @@ def _has_copied(instance: dg.DagsterInstance, channel: str, opened: OpenChannel)
 
 
 def _newly_damaged(states: Sequence[EntityState], looked: Looked) -> list[EntityState]:
-    """Those that the last look did not find damaged, and note which are. A run shows one as failed, and one run is
-    enough: without others that have work, no further one is asked for."""
+    """Return those that the last look did not find damaged, and note which are. A run shows one as failed, and one run
+    is enough: without others that have work, no further one is asked for."""
     before = {entity: str(damage) for entity, damage in looked.damaged.items()}
     damaged = {state.entity: state.damaged for state in states if state.damaged is not None}
     looked.damaged = damaged
@@ -291,7 +292,8 @@ def unfinished_run(
 
 
 def _failed_just_now(instance: dg.DagsterInstance, channel: str, job: str) -> bool:
-    """Whether the last run of the job on the channel failed a short time ago: it is tried again, but not at once."""
+    """Return whether the last run of the job on the channel failed a short time ago: it is tried again, but not at
+    once."""
     last = instance.get_run_records(
         dg.RunsFilter(job_name=job, tags={CONCURRENCY_TAG: concurrency_key(channel, job)}), limit=1
     )

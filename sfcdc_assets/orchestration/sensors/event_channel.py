@@ -18,7 +18,7 @@ from sfcdc_assets.settings.channel_kinds import folder_of, kind_of
 def look_at_events(
     instance: dg.DagsterInstance, channel: str, opened: OpenChannel, reading: Reading
 ) -> dg.SensorResult:
-    """What is due after a reading: reports, and the fold of a PushTopic's notifications."""
+    """Return what is due after a reading: reports, and the fold of a PushTopic's notifications."""
     report, looked = reading.report, opened.looked
     looked.cut_owed = looked.was_busy = False
     # Most ticks land nothing, and Dagster's list of partitions was looked at by the first one of this process. A name

@@ -86,8 +86,8 @@ class Looked:
     """When the last one was made that did more than ask whether these have changed."""
 
     def nothing_changed(self, now: float) -> bool:
-        """Whether a look would see what the last one saw, which was nothing to do. What is not in the tables (members
-        of the channel, partitions) is looked at now and then all the same."""
+        """Return whether a look would see what the last one saw, which was nothing to do. What is not in the tables
+        (members of the channel, partitions) is looked at now and then all the same."""
         is_fresh = now - self.looked_through_at < MEMBERS_SECONDS
         return is_fresh and self.was_idle and self.tables is not None and self.tables.is_unchanged()
 
@@ -133,7 +133,7 @@ class OpenChannel:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """For the length of one tick: nobody closes the channel meanwhile. Raises `ChannelInUse`."""
+        """Hold the channel for the length of one tick: nobody closes the channel meanwhile. Raises `ChannelInUse`."""
         now = clock.current().monotonic()
         if not self._in_use.acquire(blocking=False):
             reason = f"the tick that began {now - self._tick_began:.0f} s ago is still at work"
@@ -150,7 +150,8 @@ class OpenChannel:
                 self.end()
 
     def read(self, patience: Patience) -> Reading:
-        """As `ChannelReader.land`. What fails is in the result: what has landed does not depend on the stream.
+        """Read as `ChannelReader.land` does. What fails is in the result: what has landed does not depend on the
+        stream.
 
         Raised is what leaves nothing to work on: a failure of a stream that was never heard of, which may not be there
         at all, and `OF_THE_LOGIN`, after which the channel is opened again by the next tick, as a session that is kept
@@ -173,12 +174,13 @@ class OpenChannel:
         self._used_at = clock.current().monotonic()
 
     def is_forgotten(self, seconds: float) -> bool:
-        """Whether nobody has wanted the channel for so long."""
+        """Return whether nobody has wanted the channel for so long."""
         return not self._in_use.locked() and clock.current().monotonic() - self._used_at > seconds
 
     def members(self, channel: str) -> ChannelMembers | None:
-        """As `OrgConnection.members`, asked again every ten minutes; while the org gives no answer, what it said last,
-        and it is asked again after pauses that grow. Where it never said any, what it fails with is raised."""
+        """Return the members as `OrgConnection.members` does, asked again every ten minutes; while the org gives no
+        answer, what it said last, and it is asked again after pauses that grow. Where it never said any, what it fails
+        with is raised."""
         now = clock.current().monotonic()
         asked_at, members = self._members.get(channel, (float("-inf"), None))
         if now - asked_at > MEMBERS_SECONDS:
@@ -245,7 +247,7 @@ class OpenChannels:
         settings: Settings,
         connect: Callable[[], AbstractContextManager[OrgConnection]],
     ) -> OpenChannel:
-        """The open channel; opened again when the settings or the warehouse are not those it was opened with.
+        """Return the open channel; opened again when the settings or the warehouse are not those it was opened with.
 
         Raises `ChannelInUse` and what `connect` raises; nothing is open then. That is raised again and not tried again
         before its pause is over, which grows (`RetryPause`), or the settings change: what is about the login for all
@@ -281,7 +283,7 @@ class OpenChannels:
                     self._watch_them()
 
     def _pauses_of(self, channel: str, warehouse: Warehouse, settings: Settings) -> Pauses:
-        """Those of a channel with these settings. The caller holds the lock."""
+        """Return those of a channel with these settings. The caller holds the lock."""
         found = self._pauses.get(channel)
         if found is None or found.settings != settings:
             same = (each.login for each in self._pauses.values() if each.settings == settings)

@@ -16,6 +16,6 @@ from sfcdc_assets.settings.settings import load_settings
     "run that packs them when there are many: a tick costs the more the more there are.",
 )
 def pack_when_many(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.RunRequest | dg.SkipReason:
-    """Starts no Spark and makes no API calls."""
+    """Request a run where there are many small files. Starts no Spark and makes no API calls."""
     reason = why_not_packed(context.instance, lake.warehouse(), load_settings().payload_retention_days)
     return dg.SkipReason(reason) if reason is not None else dg.RunRequest()

@@ -75,7 +75,7 @@ class Readings:
         return self._under_way > 0
 
     def wait(self) -> None:
-        """Until a result is there to be taken."""
+        """Wait until a result is there to be taken."""
         if self._begun:
             self._hand_over(self._begun.popleft())
         with self._changed:
@@ -83,7 +83,7 @@ class Readings:
                 clock.current().wait_for(self._changed, lambda: bool(self._read), _LONG_SECONDS)
 
     def take(self) -> ChannelRead:
-        """The result that came first of those that were not taken. Waits for it."""
+        """Return the result that came first of those that were not taken. Waits for it."""
         self.wait()
         self._under_way -= 1
         with self._changed:

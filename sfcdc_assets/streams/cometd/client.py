@@ -134,7 +134,8 @@ class BayeuxClient:
     def _send(
         self, channel: str, bodies: Sequence[Mapping[str, Any]], seconds: float = ANSWER_SECONDS
     ) -> list[Message]:
-        """The replies to these messages, in their order; events among the answer are kept for the next connect."""
+        """Return the replies to these messages, in their order; events among the answer are kept for the next
+        connect."""
         own = {} if self.client_id is None else {"clientId": self.client_id}
         messages = [{"channel": channel, "id": str(next(self._ids)), **own, **body} for body in bodies]
         subject = str(bodies[0].get("subscription", ""))
@@ -167,7 +168,7 @@ class BayeuxClient:
 
 
 def replay_key(channel: str) -> str:
-    """The channel without its filter: what `ext.replay` knows it by."""
+    """Return the channel without its filter: what `ext.replay` knows it by."""
     return channel.partition("?")[0]
 
 
@@ -180,7 +181,7 @@ def replay_value(start: ReplayStart) -> int | str:
 
 
 def _that_fit(requests: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """The messages in groups of which each fits a request."""
+    """Yield the messages in groups of which each fits a request."""
     some: list[Mapping[str, Any]] = []
     size = 0
     for request in requests:

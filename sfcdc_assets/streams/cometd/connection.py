@@ -26,7 +26,7 @@ class CometdConnection:
     sleep: Callable[[float], None] = pause
 
     def client(self, clock: Clock) -> BayeuxClient:
-        """A new session with cookies of its own, which has not begun."""
+        """Return a new session with cookies of its own, which has not begun."""
         return BayeuxClient(CometdHttp(self.address(), lambda: self.token(False), self.adapter()), clock)
 
     def refresh_credentials(self) -> None:

@@ -207,7 +207,7 @@ _BY_CODE: dict[int, type[CometdError]] = {401: TokenExpired, 413: RequestTooLarg
 
 
 def error_of(refusal: Refusal, *, reconnect: str = "retry", pause: float = 0.0) -> CometdError:
-    """The error that a refusal stands for; `CometdUnavailable` for all that may pass with time.
+    """Return the error that a refusal stands for; `CometdUnavailable` for all that may pass with time.
 
     `reconnect` and `pause` (seconds) are the service's advice; it decides where the text is not known.
     """
@@ -219,8 +219,8 @@ def error_of(refusal: Refusal, *, reconnect: str = "retry", pause: float = 0.0) 
 
 
 def error_of_status(status: int, refusal: Refusal, pause: float = 0.0) -> CometdError:
-    """That of an answer by HTTP alone. A 403 without a Bayeux reason is a token, or a proxy's doing: a new token is
-    tried once."""
+    """Return the error of an answer by HTTP alone. A 403 without a Bayeux reason is a token, or a proxy's doing: a new
+    token is tried once."""
     if status == 403 and not any(fragment in refusal.text.lower() for fragment, _ in _BY_TEXT):
         return TokenExpired(refusal, pause)
     return error_of(refusal, pause=pause)

@@ -41,7 +41,8 @@ class CometdHttp:
         self._session.auth = NoAuthorization()
 
     def post(self, messages: Sequence[Message], seconds: float, *, subject: str = "") -> list[dict[str, Any]]:
-        """The messages of the answer, which has to come within `seconds`. Raises `CometdError`, and what `token` does.
+        """Return the messages of the answer, which has to come within `seconds`. Raises `CometdError`, and what `token`
+        does.
 
         Nothing is sent twice here: an answer that did not arrive may have had events in it.
         """
@@ -94,7 +95,7 @@ def _messages(response: requests.Response, content: bytes, asked: Refusal) -> li
 
 
 def _said(response: requests.Response, content: bytes, messages: object) -> str:
-    """What an answer says of itself; a page of HTML is not quoted."""
+    """Return what an answer says of itself; a page of HTML is not quoted."""
     first = messages[0] if isinstance(messages, list) and messages else None
     if isinstance(first, dict):
         return str(first.get("error") or first.get("message") or response.reason)

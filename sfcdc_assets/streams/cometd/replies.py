@@ -27,7 +27,7 @@ class Refusal:
 
 
 def refusal_of(reply: Mapping[str, Any], message: str, subject: str = "", replay_id: str = "") -> Refusal:
-    """The reason in a reply. `ext.sfdc.failureReason` says more than `error`, where it is given."""
+    """Return the reason in a reply. `ext.sfdc.failureReason` says more than `error`, where it is given."""
     ext = reply.get("ext")
     of_salesforce = ext.get("sfdc") if isinstance(ext, Mapping) else None
     reason = of_salesforce.get("failureReason") if isinstance(of_salesforce, Mapping) else None
@@ -57,8 +57,8 @@ class Advice:
     timeout: float = CONNECT_SECONDS
 
     def after(self, reply: Mapping[str, Any]) -> Advice:
-        """What counts after a reply: a part that it leaves out stays as it was, and so does one that is no such thing.
-        The protocol has milliseconds."""
+        """Return what counts after a reply: a part that it leaves out stays as it was, and so does one that is no such
+        thing. The protocol has milliseconds."""
         given = reply.get("advice")
         if not isinstance(given, Mapping):
             return self

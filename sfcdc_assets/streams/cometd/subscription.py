@@ -28,7 +28,7 @@ _CHANGE_HEADER = "ChangeEventHeader"
 
 
 def delivered_event(message: Mapping[str, Any], at_ms: int) -> DeliveredEvent:
-    """The event of a data message that arrived at `at_ms`. Raises `EventWithoutReplayId`."""
+    """Return the event of a data message that arrived at `at_ms`. Raises `EventWithoutReplayId`."""
     data = message["data"]
     fields = data if isinstance(data, Mapping) else {}
     about = fields.get("event")
@@ -58,9 +58,9 @@ def _in_order(payload: object) -> bytes:
 
 
 def _derived_id(payload: bytes) -> str:
-    """An id for an event whose service gives none. A change event's header has the transaction, the place in it and the
-    records, so that no two have the same contents unless one is a copy of the other; what else is sent may be sent
-    again in the same words, and its replay id distinguishes it."""
+    """Return an id for an event whose service gives none. A change event's header has the transaction, the place in it
+    and the records, so that no two have the same contents unless one is a copy of the other; what else is sent may be
+    sent again in the same words, and its replay id distinguishes it."""
     return str(uuid.UUID(bytes=blake2b(payload, digest_size=16).digest()))
 
 
@@ -137,7 +137,7 @@ class CometdSubscription(KeptSubscription[LongPoll]):
     _connection: CometdConnection
 
     def top_up(self, *, sparingly: bool = False) -> None:
-        """Nobody asks: the service pushes."""
+        """Request nothing: the service pushes."""
 
     @property
     def outstanding(self) -> int:

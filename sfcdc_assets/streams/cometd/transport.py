@@ -56,7 +56,8 @@ class CometdTransport:
         return CometdSubscription(self._connection, channel, StreamProgress(begun, resume))
 
     def schema(self, schema_id: str) -> str:
-        """The Avro schema as JSON, as Pub/Sub writes it. Raises `EventSchemaNotFound` and what `OrgSession` raises."""
+        """Return the Avro schema as JSON, as Pub/Sub writes it. Raises `EventSchemaNotFound` and what `OrgSession`
+        raises."""
         answer = self._asked(f"event/eventSchema/{quote(schema_id, safe='')}", schema_id)
         return json.dumps(
             {key: answer[key] for key in _KEYS if key in answer}, separators=(",", ":"), ensure_ascii=False
@@ -75,7 +76,8 @@ class CometdTransport:
         return found
 
     def newest_schema_id(self, entity: str) -> str:
-        """As the entity's own event names it. Raises `EventSchemaNotFound` and what `OrgSession` raises."""
+        """Return the id as the entity's own event names it. Raises `EventSchemaNotFound` and what `OrgSession`
+        raises."""
         event = change_event_of(entity)
         return str(self._asked(f"sobjects/{event}/eventSchema", event)["uuid"])
 

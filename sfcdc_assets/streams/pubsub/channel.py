@@ -103,17 +103,18 @@ class PubSubConnection:
         self._credentials(True)
 
     def get_topic(self, topic: str) -> TopicInfo:
-        """The topic. Raises `TopicNotFound`, `TopicNotPermitted`, `AuthenticationRefused`, `PubSubUnavailable`."""
+        """Return the topic. Raises `TopicNotFound`, `TopicNotPermitted`, `AuthenticationRefused`,
+        `PubSubUnavailable`."""
         return self._topic_info(self._retried("GetTopic", pb.TopicRequest(topic_name=topic), topic))
 
     def get_schema(self, schema_id: str) -> str:
-        """The Avro schema as JSON. Raises `SchemaNotFound`, `AuthenticationRefused`, `PubSubUnavailable`."""
+        """Return the Avro schema as JSON. Raises `SchemaNotFound`, `AuthenticationRefused`, `PubSubUnavailable`."""
         reply: pb.SchemaInfo = self._retried("GetSchema", pb.SchemaRequest(schema_id=schema_id), schema_id)
         return reply.schema_json
 
     def get_schemas(self, schema_ids: Sequence[str]) -> dict[str, str]:
-        """Those of the schemas that could be had, by id; `SCHEMAS_AT_ONCE` are asked for at a time. What fails among
-        them is asked for again alone, until one of those has failed again."""
+        """Return those of the schemas that could be had, by id; `SCHEMAS_AT_ONCE` are asked for at a time. What fails
+        among them is asked for again alone, until one of those has failed again."""
         with self._lock:
             return self._side_by_side(schema_ids)
 
@@ -204,7 +205,7 @@ class PubSubConnection:
 
 
 def _root_certificates(ca_file: Path | None) -> bytes | None:
-    """The public roots and `ca_file`; None (gRPC's own roots) without one."""
+    """Return the public roots and `ca_file`; None (gRPC's own roots) without one."""
     if ca_file is None:
         return None
     try:

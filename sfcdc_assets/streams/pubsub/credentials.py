@@ -47,7 +47,7 @@ class Credentials:
                 raise CredentialsMalformed(name)
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The headers of one call."""
+        """Return the headers of one call."""
         return (
             ("accesstoken", self.access_token),
             ("instanceurl", self.instance_url),

@@ -183,7 +183,7 @@ _BY_SUFFIX: tuple[tuple[str, type[PubSubError]], ...] = (
 def refused(
     error: grpc.RpcError, *, rpc: str, subject: str, replay_id: bytes = b"", secret: str | None = None
 ) -> PubSubError:
-    """The error that a failed call stands for; `PubSubUnavailable` for all that may pass with time.
+    """Return the error that a failed call stands for; `PubSubUnavailable` for all that may pass with time.
 
     `secret` is taken out of whatever the service said.
     """
@@ -203,7 +203,7 @@ def refused(
 
 
 def ended(*, rpc: str, subject: str, replay_id: bytes = b"") -> PubSubUnavailable:
-    """A stream that the service ended with status OK, as it does with idle ones."""
+    """Return the error of a stream that the service ended with status OK, as it does with idle ones."""
     return PubSubUnavailable(Refusal(rpc, subject, "OK", "", "the service ended the stream", "", replay_id.hex()))
 
 

@@ -25,7 +25,7 @@ _PRESETS = {
 
 
 def first_request(topic: str, start: ReplayStart, number: int) -> pb.FetchRequest:
-    """The first request of a call; it alone decides on topic and start."""
+    """Return the first request of a call; it alone decides on topic and start."""
     return pb.FetchRequest(
         topic_name=topic, replay_preset=_PRESETS[start.preset], replay_id=start.replay_id, num_requested=number
     )
@@ -106,7 +106,7 @@ class FetchStream(OpenCall):
         return ended(rpc=self.rpc, subject=subject, replay_id=replay_id)
 
     def _arrival(self, response: Any) -> Arrival | None:
-        """What a response says of the stream; None for one that says nothing of it."""
+        """Return what a response says of the stream; None for one that says nothing of it."""
         at, at_ms = self._clock.monotonic(), self._clock.now_ms()
         events = [
             DeliveredEvent(event.id, event.schema_id, event.payload, each.replay_id, at_ms)

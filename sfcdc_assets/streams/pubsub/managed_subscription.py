@@ -59,8 +59,8 @@ class ManagedFetchStream(FetchStream):
         self._requests.put(pb.ManagedFetchRequest(commit_replay_id_request=request))
 
     def answer(self, seconds: float) -> CommitAnswer | None:
-        """What the org says of a commit, waiting for it; None if it says nothing for so long. Raises what ended the
-        call. These are seconds of the machine, as those of gRPC's deadlines are."""
+        """Return what the org says of a commit, waiting for it; None if it says nothing for so long. Raises what ended
+        the call. These are seconds of the machine, as those of gRPC's deadlines are."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._answers or self._error), seconds)
             if self._answers:
@@ -77,7 +77,7 @@ class ManagedFetchStream(FetchStream):
         self.close()
 
     def answers(self) -> list[CommitAnswer]:
-        """What it has said since it was last asked, without waiting."""
+        """Return what it has said since it was last asked, without waiting."""
         with self._changed:
             found = list(self._answers)
             self._answers.clear()
@@ -172,13 +172,13 @@ class ManagedSubscription(PubSubSubscription):
         return call or self._subscribed(self._topic, start)
 
     def _place(self) -> bytes | None:
-        """The place that a call may begin at which the org keeps: all that was taken is durable there. None when some
-        is not, and for a while after the org did not accept it."""
+        """Return the place that a call may begin at which the org keeps: all that was taken is durable there. None when
+        some is not, and for a while after the org did not accept it."""
         is_due = self._clock.monotonic() >= self._agree_at
         return self._durable.replay_id if is_due and not self._has_more else None
 
     def _managed(self, place: bytes) -> ManagedFetchStream | None:
-        """A call that begins at our place; None when the org does not take it over.
+        """Return a call that begins at our place; None when the org does not take it over.
 
         A call begins at the place that the org has when it is opened, which may be before ours. So a first one moves
         it, and a second one begins there; that it does is shown by the org's accepting the place once more, while
@@ -192,7 +192,7 @@ class ManagedSubscription(PubSubSubscription):
         return self._call_at(place, self._batch)
 
     def _call_at(self, place: bytes, number: int) -> ManagedFetchStream | None:
-        """A call on which the org has accepted the place as its own; None, with a warning, when it does not."""
+        """Return a call on which the org has accepted the place as its own; None, with a warning, when it does not."""
         begin = ReplayStart.after(place)
         call = ManagedFetchStream(self._connection, self._developer_name, begin, number, self._clock)
         try:

@@ -46,7 +46,7 @@ class PubSubSubscription(KeptSubscription[FetchStream]):
         return self._subscribed(self._channel, start)
 
     def _subscribed(self, topic: str, start: ReplayStart) -> FetchStream:
-        """A Subscribe call. Raises `PubSubError`."""
+        """Begin a Subscribe call. Raises `PubSubError`."""
         # Shows that the way to the service works and that the topic may be read; nothing about the stream itself.
         if not self._connection.probe(topic, UNARY_DEADLINE_SECONDS).can_subscribe:
             raise TopicNotPermitted(Refusal("Subscribe", topic, "OK", "", "can_subscribe is false", "", ""))

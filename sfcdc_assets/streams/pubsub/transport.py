@@ -34,7 +34,7 @@ class PubSubTransport:
         return PubSubSubscription(self._connection, channel, progress)
 
     def schema(self, schema_id: str) -> str:
-        """The Avro schema as JSON. Raises what `PubSubConnection.get_schema` raises."""
+        """Return the Avro schema as JSON. Raises what `PubSubConnection.get_schema` raises."""
         return self._connection.get_schema(schema_id)
 
     def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
@@ -42,7 +42,7 @@ class PubSubTransport:
         return self._connection.get_schemas(schema_ids)
 
     def newest_schema_id(self, entity: str) -> str:
-        """As the entity's own topic names it. Raises what `PubSubConnection.get_topic` raises."""
+        """Return the id as the entity's own topic names it. Raises what `PubSubConnection.get_topic` raises."""
         return self._connection.get_topic(event_topic(entity)).schema_id
 
     def check_channel(self, channel: str, seconds: float) -> None:
@@ -64,5 +64,5 @@ class PubSubTransport:
 
 
 def event_topic(entity: str) -> str:
-    """The single-entity topic: `Account` -> `/data/AccountChangeEvent`, `Foo__c` -> `/data/Foo__ChangeEvent`."""
+    """Return the single-entity topic: `Account` -> `/data/AccountChangeEvent`, `Foo__c` -> `/data/Foo__ChangeEvent`."""
     return f"/data/{entity.removesuffix('c') if entity.endswith('__c') else entity}ChangeEvent"

@@ -33,7 +33,7 @@ def date_to_milliseconds(value: str) -> int:
 
 
 def milliseconds_to_date(value: int) -> str:
-    """The inverse. Raises ValueError or OverflowError for what is no date of the calendar."""
+    """Return the inverse. Raises ValueError or OverflowError for what is no date of the calendar."""
     return date.fromordinal(_EPOCH + value // _MS_PER_DAY).isoformat()
 
 
@@ -54,7 +54,7 @@ CONVERSIONS: Mapping[str, Callable[..., object]] = {
 
 
 def as_stored(value: object) -> object:
-    """A value that is the same in Avro."""
+    """Return a value that is the same in Avro."""
     return value
 
 
@@ -111,7 +111,8 @@ class EventCodec:
             self.whole_compounds.update(dict.fromkeys(all_components, all_components))
 
     def body(self, values: Mapping[str, object], fields: Iterable[str]) -> dict[str, object]:
-        """The body with `fields` (flat API names) set from `values`; every other field is null by the schema's default.
+        """Return the body with `fields` (flat API names) set from `values`; every other field is null by the schema's
+        default.
 
         Names that the schema does not have are ignored: formula fields, IsDeleted and others that events leave out.
         """
@@ -136,7 +137,7 @@ class EventCodec:
         return body
 
     def bitmap(self, fields: Iterable[str]) -> list[str]:
-        """The bitmap of flat API names; names that the schema does not have are left out."""
+        """Return the bitmap of flat API names; names that the schema does not have are left out."""
         paths = [self.paths[name] for name in fields if name in self.paths]
         return encode_field_bitmap(paths, self.positions) if paths else []
 
@@ -147,7 +148,7 @@ class EventCodec:
         return buffer.getvalue()
 
     def header_payload(self, header: Mapping[str, object]) -> bytes:
-        """The beginning of a payload: its header, without the body that must follow."""
+        """Return the beginning of a payload: its header, without the body that must follow."""
         buffer = BytesIO()
         schemaless_writer(buffer, self._header, header)
         return buffer.getvalue()

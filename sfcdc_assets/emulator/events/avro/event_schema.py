@@ -98,7 +98,7 @@ class EventField:
 
 
 def event_name(entity: str) -> str:
-    """What the events of an entity are called: those of an object are its change events, `AccountChangeEvent` or
+    """Return what the events of an entity are called: those of an object are its change events, `AccountChangeEvent` or
     `Invoice__ChangeEvent`; a platform event has its own name."""
     return entity if entity.endswith("__e") else change_event_name(entity)
 
@@ -109,7 +109,7 @@ def change_event_name(entity: str) -> str:
 
 
 def event_fields(definition: ObjectDefinition) -> tuple[EventField, ...]:
-    """The event's fields after the header, in schema order; a compound's components appear inside it only."""
+    """Return the event's fields after the header, in schema order; a compound's components appear inside it only."""
     result = []
     groups: set[str] = set()
     for field in definition.fields:
@@ -132,7 +132,8 @@ def event_fields(definition: ObjectDefinition) -> tuple[EventField, ...]:
 
 
 def event_schema(definition: ObjectDefinition, more_change_types: Sequence[str] = ()) -> dict[str, object]:
-    """The schema as GetSchema gives it: keys in the order type, name, namespace, fields; every body field a union.
+    """Return the schema as GetSchema gives it: keys in the order type, name, namespace, fields; every body field a
+    union.
 
     `more_change_types` come after the change types that all schemas have.
 
@@ -162,7 +163,7 @@ def event_schema(definition: ObjectDefinition, more_change_types: Sequence[str] 
 
 
 def is_large_text(field: FieldDefinition) -> bool:
-    """Whether events may carry a difference instead of the field's value: long and rich text areas."""
+    """Return whether events may carry a difference instead of the field's value: long and rich text areas."""
     return _doc_type(field) in LARGE_TEXT_TYPES
 
 
@@ -186,7 +187,7 @@ def _custom_rank(name: str) -> int:
 
 
 def _is_part(definition: ObjectDefinition, field: FieldDefinition) -> bool:
-    """Whether the field is inside a compound of the event."""
+    """Return whether the field is inside a compound of the event."""
     parent = definition.fields_by_name.get(field.compound_field_name or "")
     return parent is not None and (parent.is_compound or parent.extra_type_info == SWITCHABLE_NAME)
 
@@ -235,7 +236,7 @@ def _record(record: str, components: list[dict[str, object]], defined: set[str])
 
 
 def scalar_type(entity: str, field: FieldDefinition) -> tuple[str, str]:
-    """A field's type in Avro and its doc. Raises EventSchemaError."""
+    """Return a field's type in Avro and its doc. Raises EventSchemaError."""
     if field.type not in _SCALARS:
         raise EventSchemaError(entity, field.name, f"type {field.type!r} has no form in events")
     avro_type, doc_type = _SCALARS[field.type][0], _doc_type(field)

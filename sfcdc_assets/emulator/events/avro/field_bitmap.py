@@ -28,7 +28,8 @@ def field_positions(schema: Mapping[str, object]) -> dict[str, FieldPosition]:
 
 
 def encode_field_bitmap(paths: Iterable[str], positions: Mapping[str, FieldPosition]) -> list[str]:
-    """The bitmap of `paths`: the plain fields' number first if any, then one element for each compound, by position.
+    """Return the bitmap of `paths`: the plain fields' number first if any, then one element for each compound, by
+    position.
 
     A compound named without component sets its own plain bit; naming only components leaves that bit clear. A path that
     is not in the schema raises KeyError.

@@ -20,7 +20,7 @@ UNREADABLE = (EOFError, LookupError, ValueError, OverflowError, MemoryError, Typ
 
 
 def platform_event_schema(definition: PlatformEventDefinition) -> dict[str, object]:
-    """The schema as GetSchema gives it. Raises EventSchemaError for a field type that events do not have."""
+    """Return the schema as GetSchema gives it. Raises EventSchemaError for a field type that events do not have."""
     own = []
     for field in definition.custom_fields:
         avro_type, doc = scalar_type(definition.name, field)
@@ -49,7 +49,7 @@ class PlatformEventCodec:
         self._conversions = {field.name: CONVERSIONS.get(field.type, as_stored) for field in definition.custom_fields}
 
     def values(self, payload: bytes) -> dict[str, StoredValue] | None:
-        """A payload's fields as stored values; None if it cannot be read."""
+        """Return a payload's fields as stored values; None if it cannot be read."""
         body = decoded_payload(self._parsed, payload)
         if body is None:
             return None
@@ -75,7 +75,7 @@ class PlatformEventCodec:
 
 
 def decoded_payload(schema: object, payload: bytes) -> dict[str, object] | None:
-    """A payload's fields in Avro's values; None if it cannot be read in its schema, or not to its end."""
+    """Return a payload's fields in Avro's values; None if it cannot be read in its schema, or not to its end."""
     buffer = BytesIO(payload)
     try:
         body = schemaless_reader(buffer, schema)

@@ -69,7 +69,7 @@ class PlatformEventLog:
         )
 
     def since(self, number: int = 0, limit: int = -1) -> list[PublishedEvent]:
-        """Those after a number, the oldest first; at most `limit` unless it is negative."""
+        """Return those after a number, the oldest first; at most `limit` unless it is negative."""
         rows = self._database.rows(
             "SELECT l.number, l.name, l.event_id, l.replay_id, l.schema_id, s.schema_json, l.payload, l.published_at, "
             "l.published_by FROM _platform_event_log l JOIN _bus_schema s USING (schema_id) WHERE l.number > ? "
@@ -79,7 +79,7 @@ class PlatformEventLog:
         return [PublishedEvent(*row) for row in rows]
 
     def count(self, names: Collection[str], since: int) -> int:
-        """How many of some events were published after a moment (epoch ms), in steps of a minute."""
+        """Return how many of some events were published after a moment (epoch ms), in steps of a minute."""
         chosen = sorted(names)
         row = self._database.row(
             "SELECT SUM(count) FROM _platform_event_count WHERE minute > ? AND "
@@ -89,7 +89,7 @@ class PlatformEventLog:
         return (row[0] or 0) if row else 0
 
     def count_between(self, start: int, end: int) -> int:
-        """How many events were published from one full minute to another (epoch ms)."""
+        """Return how many events were published from one full minute to another (epoch ms)."""
         row = self._database.row(
             "SELECT SUM(count) FROM _platform_event_count WHERE minute >= ? AND minute < ?",
             (start // _MINUTE, end // _MINUTE),

@@ -50,7 +50,8 @@ class EventPublisher:
         self._log = PlatformEventLog(org.database)
 
     def published(self, after: int = 0, limit: int = -1) -> list[PublishedEvent]:
-        """The oracle: every event that was accepted, those of a `lost_event` fault left out, after a number."""
+        """Return the published events, the oracle: every event that was accepted, those of a `lost_event` fault left
+        out, after a number."""
         with self._org.database.lock:
             return self._log.since(after, limit)
 
@@ -65,8 +66,8 @@ class EventPublisher:
     def draft(
         self, definition: PlatformEventDefinition, values: Mapping[str, object], user_id: str, *, waiting: int = 0
     ) -> EventToPublish:
-        """An event of a client's values. Raises RecordError for what cannot be published. `waiting`: events that were
-        drafted before and are not stored yet."""
+        """Return an event of a client's values. Raises RecordError for what cannot be published. `waiting`: events that
+        were drafted before and are not stored yet."""
         self.check_accepted(definition, waiting)
         given: dict[str, StoredValue] = {field.name: field.default for field in definition.custom_fields}
         for name, value in values.items():
@@ -98,8 +99,8 @@ class EventPublisher:
         *,
         waiting: int = 0,
     ) -> EventToPublish:
-        """An event of a payload in any schema that the event has or had; nobody looks whether it is. `event_id`: the
-        publisher's own, which stays the event's. Raises RecordError, for a schema that is another's too."""
+        """Return an event of a payload in any schema that the event has or had; nobody looks whether it is. `event_id`:
+        the publisher's own, which stays the event's. Raises RecordError, for a schema that is another's too."""
         self.check_accepted(definition, waiting)
         codec = self._org.platform_events.codec(definition.name)
         schema_json = self._bus.schema_json(schema_id) if schema_id else None
@@ -111,8 +112,8 @@ class EventPublisher:
         return EventToPublish(definition, chosen, schema_id, schema_json, payload, user_id, values)
 
     def check_accepted(self, definition: PlatformEventDefinition, waiting: int = 0) -> None:
-        """Raises RecordError: LIMIT_EXCEEDED when the hour's events are used up, or that publishing is unavailable
-        where that fault is armed."""
+        """Raise RecordError: LIMIT_EXCEEDED when the hour's events are used up, or that publishing is unavailable where
+        that fault is armed."""
         if self._bus.faults.take(Fault.PUBLISH_FAILED):
             message = "Publishing platform event messages failed because a service was temporarily unavailable. "
             raise RecordError("PLATFORM_EVENT_PUBLISHING_UNAVAILABLE", message + "Try again later.", status=503)
@@ -121,7 +122,7 @@ class EventPublisher:
             raise RecordError("LIMIT_EXCEEDED", message, status=403)
 
     def left_in_this_hour(self, *, high_volume: bool = True) -> int:
-        """How many events of a kind may still be published in the hour that ends now."""
+        """Return how many events of a kind may still be published in the hour that ends now."""
         settings = self._org.settings
         most = settings.hourly_published_events if high_volume else settings.hourly_published_standard_events
         return most - self._count(HOUR, high_volume)
@@ -176,7 +177,7 @@ class EventPublisher:
         )
 
     def _is_on(self, channel: str, event: EventToPublish) -> bool:
-        """Whether the values are in the channel's filter; an event that tells no values is in none."""
+        """Return whether the values are in the channel's filter; an event that tells no values is in none."""
         expression = self._org.channels.filter_expression(channel, event.definition.name)
         if expression is None:
             return True

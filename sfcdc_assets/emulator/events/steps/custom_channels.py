@@ -46,7 +46,7 @@ class CustomChannels:
         )
 
     def _passes(self, channel: str, part: EventDraft) -> bool:
-        """Whether the record is in the channel's filter. A gap tells no values, and is not asked."""
+        """Return whether the record is in the channel's filter. A gap tells no values, and is not asked."""
         expression = self._org.channels.filter_expression(channel, part.entity)
         if expression is None or part.record is None:
             return True

@@ -83,7 +83,8 @@ def may_be_enriched(each: EventDraft) -> bool:
 
 
 def enriched(part: EventDraft, names: Sequence[str], codec: EventCodec) -> EventDraft:
-    """An update or delete of one record with those of the fields it does not change anyway and that are not empty."""
+    """Return an update or delete of one record with those of the fields it does not change anyway and that are not
+    empty."""
     if part.change_type not in (UPDATE, DELETE) or part.record is None:
         return part
     record = part.record

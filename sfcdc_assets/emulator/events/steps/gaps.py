@@ -16,7 +16,7 @@ _GAP = "GAP_"
 
 
 def as_gap(each: EventDraft) -> EventDraft:
-    """The gap event in place of an event: same records, no fields, empty bitmaps. A gap stays what it is."""
+    """Return the gap event in place of an event: same records, no fields, empty bitmaps. A gap stays what it is."""
     if each.change_type.startswith(_GAP):
         return each
     return replace(
