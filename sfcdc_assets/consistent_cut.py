@@ -28,7 +28,11 @@ LIVE = "not _is_deleted"
 
 
 def open_cut(
-    warehouse: str, at: datetime | None = None, strict: bool = False, *, channel: str | None = None
+    warehouse: str,
+    at: datetime | None = None,
+    strict: bool = False,  # noqa: FBT001, FBT002 - a promise to other programs
+    *,
+    channel: str | None = None,
 ) -> ConsistentCut:
     """Return the newest cut of each channel of the warehouse at this root, or the newest committed at or before `at`
     (with zone); `channel`: of one channel only.

@@ -148,7 +148,7 @@ class Applier:
         run_id: str,
         *,
         spark_is_lost: Callable[[], bool] = lambda: False,
-        on_commit: Callable[[ApplyReport, EntityTables], None] = lambda report, tables: None,
+        on_commit: Callable[[ApplyReport, EntityTables], None] = lambda _report, _tables: None,
     ) -> None:
         self._warehouse = warehouse
         self._spark = spark

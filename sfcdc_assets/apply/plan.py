@@ -97,7 +97,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
     read = sorted(frozenset().union(*(read_back.record_ids for read_back in read_backs)))
     concerned = None if everywhere else pl.concat([batch.record_ids, pl.Series(read, dtype=pl.String)])
     if new:
-        key_ranges = _of_snapshots(tables, spark, new, rolls_back)
+        key_ranges = _of_snapshots(tables, spark, new, rolls_back=rolls_back)
     else:
         key_ranges = _of_table(tables, spark, batch.created, concerned)
     visit = frozenset(each.number for each in key_ranges if everywhere or each.is_cut)
@@ -254,7 +254,7 @@ def _of_table(
 
 
 def _of_snapshots(
-    tables: EntityTables, spark: SparkSession, new: Sequence[CompleteSnapshot], rolls_back: bool
+    tables: EntityTables, spark: SparkSession, new: Sequence[CompleteSnapshot], *, rolls_back: bool
 ) -> tuple[KeyRange, ...]:
     present = [] if tables.from_scratch else id_ranges(list(tables.current_state.files().values()))
     versions = []

@@ -109,7 +109,7 @@ def is_in_calendar(value: int) -> bool:
 
 
 def _refuser(leaf: SchemaField, column: Column) -> Converter:
-    def refuse(value: object) -> CellValue:
+    def refuse(_value: object) -> CellValue:
         raise ValueError(f"a {leaf.scalar or 'record'} does not fit a column of type {column.plain_type}")
 
     return refuse

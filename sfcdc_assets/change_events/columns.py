@@ -80,7 +80,7 @@ class Column:
         return replace(self, type=self.plain_type, hash_key=None)
 
 
-ID_COLUMN = Column("Id", ColumnType.STRING, False, "id")
+ID_COLUMN = Column("Id", ColumnType.STRING, salesforce_type="id")
 
 
 def columns(event_schema: Mapping[str, Any], describe: ObjectDescription | None = None) -> tuple[Column, ...]:

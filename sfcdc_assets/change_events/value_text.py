@@ -9,7 +9,7 @@ _EPOCH = date(1970, 1, 1)
 _EPOCH_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def boolean_text(value: bool) -> str:
+def boolean_text(value: bool) -> str:  # noqa: FBT001 - a value, not a switch
     """Return `true` or `false`."""
     return "true" if value else "false"
 

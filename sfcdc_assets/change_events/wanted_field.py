@@ -73,5 +73,10 @@ def _checkbox_lists(layout: Sequence[SchemaField], columns: Sequence[Column]) ->
     for beginning in dict.fromkeys(shortest.values()):
         members = {name: boxes[name] for name in checkboxes_of(beginning, boxes)}
         groups[beginning] = Checkboxes(beginning, tuple(n for n, of in shortest.items() if of == beginning), members)
-    found = {field.position: WantedField(field.name, False, None, {}, groups[shortest[field.name]]) for field in lists}
+    found = {
+        field.position: WantedField(
+            field.name, compound=False, plain=None, children={}, checkboxes=groups[shortest[field.name]]
+        )
+        for field in lists
+    }
     return {position: field for position, field in found.items() if field.checkboxes and field.checkboxes.columns}

@@ -16,6 +16,7 @@ from sfcdc_assets.settings.settings import load_settings
 
 
 def cut(
+    *,
     at: Annotated[
         datetime | None,
         typer.Option(metavar="TIME", help="Show the newest cut committed at or before this time (UTC)."),

@@ -41,6 +41,7 @@ class DagsterEnded(SfcdcError):
 
 
 def dev(
+    *,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="D", help="Keep the org, the warehouse and Dagster's home in this folder.")
     ] = Path(".sfcdc/dev"),

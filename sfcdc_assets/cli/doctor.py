@@ -23,6 +23,7 @@ from sfcdc_assets.runtime.errors import counted
 
 @stops_at_once
 def doctor(
+    *,
     port: Annotated[int, typer.Option(metavar="N", help="Check this port for the Dagster UI of `sfcdc dev`.")] = 3000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

@@ -29,6 +29,7 @@ class JsonWithoutScenarioError(SfcdcError):
 
 
 def emulator(
+    *,
     context: typer.Context,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="D", help="Folder of the org: its database, certificates and org.env.")
@@ -84,7 +85,7 @@ def emulator(
     from sfcdc_assets.cli.demo_parts.emulated_org import list_scenarios, serve  # noqa: PLC0415 - only with the extra
 
     if scenario_name == LIST:
-        list_scenarios(as_json)
+        list_scenarios(as_json=as_json)
         return
     if as_json and scenario_name is None:
         raise JsonWithoutScenarioError

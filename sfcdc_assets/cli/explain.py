@@ -48,6 +48,7 @@ _OF_EVENT = (Column("field"), Column("value", folds=True))
 
 
 def explain(
+    *,
     entity: Annotated[
         str,
         typer.Argument(

@@ -134,7 +134,7 @@ class Commands(ShownGroup):
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool) -> None:  # noqa: FBT001 - a callback of typer
     if wanted:
         say(f"sfcdc {version('sfcdc_assets')}")
         raise typer.Exit
@@ -142,11 +142,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def sfcdc(
+    *,
     org: Annotated[
         str | None,
         typer.Option("--org", metavar="NAME", help="Work on this org, one of SFCDC_ORGS; the same as SFCDC_ORG=NAME."),
     ] = None,
-    show_version: Annotated[
+    _show_version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:

@@ -17,6 +17,7 @@ from sfcdc_assets.settings.settings import load_settings
 
 @stops_at_once
 def maintain(
+    *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, when all is done, instead of lines.")] = False,
 ) -> None:
     """Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on its age.

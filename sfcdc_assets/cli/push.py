@@ -19,6 +19,7 @@ from sfcdc_assets.settings.settings import load_settings
 
 
 def push(
+    *,
     channel: Annotated[str, typer.Argument(help="A generic channel of the org, such as /u/Notifications.")],
     text: Annotated[str, typer.Argument(help="What to send: up to 3,000 characters, often JSON.")],
     user: Annotated[list[str], typer.Option("--user", help="Send to this user only (an id); repeat it for more.")] = [],  # noqa: B006 - typer makes a new list for each call

@@ -50,6 +50,7 @@ class RebuildFailed(SfcdcError):
 
 @stops_at_once
 def rebuild(
+    *,
     entity: Annotated[
         list[str] | None, typer.Option(metavar="ENTITY", help="Rebuild this entity; may be given several times.")
     ] = None,

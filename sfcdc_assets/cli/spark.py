@@ -22,6 +22,7 @@ from sfcdc_assets.spark.server import listening, watch
 
 @stops_at_once
 def spark(
+    *,
     prepares: Annotated[
         bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end: see below.")
     ] = False,

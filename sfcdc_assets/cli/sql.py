@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def sql(
+    *,
     query: Annotated[
         str | None,
         typer.Argument(

@@ -58,6 +58,7 @@ _LEFT_OUT = "`sfcdc status --json` has all."
 
 
 def status(
+    *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     stale_after: Annotated[
         str | None,

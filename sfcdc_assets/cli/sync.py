@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 @stops_at_once
 def sync(
+    *,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Go on until everything in the stream is in the tables.")
     ] = False,

@@ -33,6 +33,7 @@ class What(StrEnum):
 
 
 def topics(
+    *,
     what: Annotated[What, typer.Argument(help="`list` the topics, or `apply` the files to the org.")] = What.LIST,
     yes: Annotated[bool, typer.Option("--yes", help="With apply: do not ask, as a terminal would be.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text; `apply` asks nothing.")] = False,

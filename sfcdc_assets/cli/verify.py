@@ -54,6 +54,7 @@ _COLUMNS = (
 
 @stops_at_once
 def verify(
+    *,
     entity: Annotated[
         list[str] | None, typer.Option(metavar="ENTITY", help="Compare this entity only; may be given several times.")
     ] = None,

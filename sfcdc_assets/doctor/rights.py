@@ -76,7 +76,7 @@ def _sight(org: OrgConnection, check: str, entity: str) -> Finding | None:
     return None
 
 
-def _bulk(org: OrgConnection, check: str, entity: str) -> Finding | None:
+def _bulk(org: OrgConnection, _check: str, entity: str) -> Finding | None:
     abort_job(org.session, create_job(org.session, entity, f"SELECT Id FROM {entity} LIMIT 1"))
     return None
 

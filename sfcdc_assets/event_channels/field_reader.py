@@ -39,14 +39,14 @@ class FieldReader:
 def reader_of_schema_field(field: SchemaField) -> tuple[Column, SchemaField]:
     """Return the column of a field of an Avro schema."""
     plain = field_type_of_event(field.doc_type, field.scalar)
-    return Column(field.name, plain.column, False, plain.name), field
+    return Column(field.name, plain.column, salesforce_type=plain.name), field
 
 
 def reader_of_type(name: str, plain: FieldType) -> tuple[Column, SchemaField]:
     """Return the column of a field that describe, or a person, says the type of."""
     scalar = "long" if plain.name == "time" else _SCALARS[plain.column]
     doc = plain.docs[0] if plain.docs else ""
-    return Column(name, plain.column, False, plain.name), SchemaField(0, name, doc, scalar, None)
+    return Column(name, plain.column, salesforce_type=plain.name), SchemaField(0, name, doc, scalar, None)
 
 
 def field_readers(

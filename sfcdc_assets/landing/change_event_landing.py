@@ -53,6 +53,7 @@ class ChangeEventLanding(Landing):
         before: StreamCheckpoint,
         events: Sequence[DeliveredEvent],
         resume: ResumePoint,
+        *,
         complete: bool,
         report: LandingReport,
     ) -> StreamCheckpoint:

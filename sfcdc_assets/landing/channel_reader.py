@@ -347,7 +347,7 @@ class ChannelReader:
             landed = LandingReport(self._channel)
             before = replace(checkpoint, repeats=checkpoint.repeats + self._repeats_to_note)
             try:
-                after = self._landing.commit(before, events, resume, pending.complete, landed)
+                after = self._landing.commit(before, events, resume, complete=pending.complete, report=landed)
             except ConcurrentCommit:
                 self._go_on_from_others()
                 raise

@@ -54,7 +54,8 @@ class EventLanding(Landing):
         before: StreamCheckpoint,
         events: Sequence[DeliveredEvent],
         resume: ResumePoint,
-        complete: bool,
+        *,
+        complete: bool,  # noqa: ARG002 - an event is a transaction by itself
         report: LandingReport,
     ) -> StreamCheckpoint:
         """See `Landing.commit`."""

@@ -165,6 +165,7 @@ class Landing(ABC):
         before: StreamCheckpoint,
         events: Sequence[DeliveredEvent],
         resume: ResumePoint,
+        *,
         complete: bool,
         report: LandingReport,
     ) -> StreamCheckpoint:
@@ -174,7 +175,12 @@ class Landing(ABC):
         Raises `ConcurrentCommit` when the channel's checkpoint is not `before` any more: then nothing was landed.
         """
 
-    def resume_point(self, taken: ResumePoint, known: ResumePoint, events: Sequence[DeliveredEvent]) -> ResumePoint:
+    def resume_point(
+        self,
+        taken: ResumePoint,
+        known: ResumePoint,  # noqa: ARG002 - for a landing that remembers more
+        events: Sequence[DeliveredEvent],  # noqa: ARG002
+    ) -> ResumePoint:
         """Return what to remember of where the stream goes on: the subscription has come to `taken`, `known` is
         remembered already, and `events` are those in between."""
         return taken

@@ -75,7 +75,7 @@ class LandedOnly:
     ) -> None:
         """Close nothing: there is nothing to close."""
 
-    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
+    def land(self, channel: str, patience: Patience | None = None) -> LandingReport:  # noqa: ARG002 - nobody reads
         """Say where the channel stands."""
         return landed_before(self._warehouse, channel, self._complete_through_ms.get(channel, 0))
 

@@ -60,7 +60,7 @@ class SparkResource(LazyPySparkResource):  # type: ignore[misc]
         """Whether the session that was had is gone with its server; the next use has another one."""
         return self._spark_session is not None and is_lost(self._spark_session)
 
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - its form
         """Give back what a standing Spark keeps for the run. A Spark of our own serves the process's next run too."""
         session, self._spark_session = self._spark_session, None
         if session is not None:

@@ -21,8 +21,8 @@ from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.timeline.read_rows import read_schema
 
-MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, False, "datetime")
-MERGED_INTO = Column("MasterRecordId", ColumnType.STRING, False, "reference")
+MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, salesforce_type="datetime")
+MERGED_INTO = Column("MasterRecordId", ColumnType.STRING, salesforce_type="reference")
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class _Auditor:
         for entity, with_window in self._chosen(audits, changed):
             last = before.get(entity, Look(entity, 0))
             try:
-                looks.append(self._look_at(last, with_window, sorted(changed.get(entity, ()))[:CHANGED]))
+                looks.append(self._look_at(last, sorted(changed.get(entity, ()))[:CHANGED], with_window=with_window))
             except SfcdcError as error:
                 self.failed.append(f"{entity}: {error}")
                 looks.append(replace(last, at_ms=now, up_to_id="", ended_pass=with_window, compared=0))
@@ -183,7 +183,7 @@ class _Auditor:
         beside = next((entity for entity in [*decidable, *busiest] if entity != oldest), None)
         return [(oldest, True)] + ([(beside, False)] if beside else [])
 
-    def _look_at(self, before: Look, with_window: bool, changed: Sequence[str]) -> Look:
+    def _look_at(self, before: Look, changed: Sequence[str], *, with_window: bool) -> Look:
         """Compare the entity's records of a window, those changed, and those under suspicion."""
         entity, channel, now = before.entity, self._built[before.entity], clock.now_ms()
         table = CurrentState.open(self._warehouse, entity)

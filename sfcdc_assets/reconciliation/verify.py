@@ -238,7 +238,7 @@ def _compare(
     )
     seen: list[pl.Series] = []
     for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
-        rows = arrow_frame(page).filter(~pl.col("_is_deleted").fill_null(False))
+        rows = arrow_frame(page).filter(~pl.col("_is_deleted").fill_null(value=False))
         if rows.is_empty():
             continue
         seen.append(rows["Id"])

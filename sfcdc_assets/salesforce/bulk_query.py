@@ -55,6 +55,7 @@ class BulkJob:
 
     @property
     def path(self) -> str:
+        """The job's resource below the instance's address."""
         return f"/services/data/v{self.api_version}/jobs/query/{self.id}"
 
 

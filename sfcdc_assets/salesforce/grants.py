@@ -37,7 +37,8 @@ class AccessToken:
     name: str = field(default="an access token", init=False)
     renewable: bool = field(default=False, init=False)
 
-    def login(self, transport: Transport) -> Login:
+    def login(self, _transport: Transport) -> Login:
+        """See `Grant.login`; there is nothing to ask."""
         return Login(self.access_token.get_secret_value(), self.instance_url, None)
 
 
@@ -52,6 +53,7 @@ class ClientCredentials:
     renewable: bool = field(default=True, init=False)
 
     def login(self, transport: Transport) -> Login:
+        """See `Grant.login`."""
         form = {
             "grant_type": "client_credentials",
             "client_id": self.client_id,
@@ -74,6 +76,7 @@ class JwtBearer:
     renewable: bool = field(default=True, init=False)
 
     def login(self, transport: Transport) -> Login:
+        """See `Grant.login`."""
         form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": self._assertion()}
         settings = (
             "SFCDC_CLIENT_ID",
@@ -115,6 +118,7 @@ class Password:
     renewable: bool = field(default=True, init=False)
 
     def login(self, transport: Transport) -> Login:
+        """See `Grant.login`."""
         form = {
             "grant_type": "password",
             "client_id": self.client_id,
@@ -200,6 +204,7 @@ class SoapLogin:
     renewable: bool = field(default=True, init=False)
 
     def login(self, transport: Transport) -> Login:
+        """See `Grant.login`."""
         secrets = (self.password.get_secret_value(), self.security_token.get_secret_value())
         url = f"{self.login_url}/services/Soap/u/{NEWEST_TESTED:.1f}"
         response = transport.call(

@@ -13,7 +13,7 @@ _ENTITY_REFUSALS = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "API_DISABL
 
 
 def query_rows(
-    session: OrgSession, soql: str, include_deleted: bool = False, *, tries: int = TRIES
+    session: OrgSession, soql: str, *, include_deleted: bool = False, tries: int = TRIES
 ) -> Iterator[dict[str, Any]]:
     """Rows as JSON values without `attributes`, fetched as they are consumed; memory holds one page (2,000 rows).
 
@@ -28,7 +28,7 @@ def query_rows(
         path, params = ("" if answer["done"] else _next_path(session, path, answer)), {}
 
 
-def count(session: OrgSession, entity: str, where: str | None = None, include_deleted: bool = False) -> int:
+def count(session: OrgSession, entity: str, where: str | None = None, *, include_deleted: bool = False) -> int:
     """Return the number of records, by `SELECT COUNT()`. `where`: a SOQL condition without the word WHERE.
 
     Raises `EntityNotReadable` for an entity the user cannot query, `QueryRefused` for a wrong condition.

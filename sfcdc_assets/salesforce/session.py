@@ -80,7 +80,7 @@ class OrgSession:
         """Those of `calls` that this thread has sent: what one of several things that are done at once has cost."""
         return self._transport.calls_of_this_thread
 
-    def token(self, refresh: bool = False) -> str:
+    def token(self, *, refresh: bool = False) -> str:
         """Return the access token; asked for at the first use, and again with `refresh`.
 
         Raises LoginRefused, OrgUnreachable, CertificateNotTrusted, OrgUnavailable, and with `refresh` SessionExpired

@@ -26,7 +26,8 @@ class HttpOfSimpleSalesforce(requests.Session):
         self._send = send
         self._instance_url = instance_url
 
-    def request(self, method: str | bytes, url: str | bytes, *args: Any, **kwargs: Any) -> requests.Response:
+    def request(self, method: str | bytes, url: str | bytes, *_args: Any, **kwargs: Any) -> requests.Response:
+        """Send a request by the org's session, with its current token and its tries."""
         # simple-salesforce puts the token it was built with into the headers; `send` puts the current one over it.
         name = method.decode() if isinstance(method, bytes) else method
         address = url.decode() if isinstance(url, bytes) else url

@@ -43,12 +43,15 @@ class TrustedRootsAdapter(HTTPAdapter):
         super().__init__(max_retries=0)  # tries are counted in one place only, see transport.py
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """See `HTTPAdapter`; with the context of the trusted roots."""
         super().init_poolmanager(*args, ssl_context=self.context, **kwargs)
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:
+        """See `HTTPAdapter`; with the context of the trusted roots."""
         return super().proxy_manager_for(proxy, ssl_context=self.context, **kwargs)
 
-    def cert_verify(self, conn: Any, url: str, verify: bool | str, cert: Any) -> None:
+    def cert_verify(self, conn: Any, url: str, verify: bool | str, cert: Any) -> None:  # noqa: FBT001 - its form
+        """See `HTTPAdapter`; the context holds the roots."""
         super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
         if verify is True:
             # The context holds certifi's roots already; requests would have them parsed again for each connection.

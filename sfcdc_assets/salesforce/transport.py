@@ -39,6 +39,7 @@ class NoAuthorization(requests.auth.AuthBase):
     """Sends what the caller put into the headers. Without an `auth`, requests takes one from ~/.netrc."""
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Return the request as it is."""
         return request
 
 

@@ -78,7 +78,7 @@ class _Variables(PydanticBaseSettingsSource):
         super().__init__(of)
         self._values = values_of(org, given, of.model_fields, _secret_fields(of))
 
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - its form
         """Return the value of one field."""
         return self._values.get(field_name), field_name, False
 
@@ -222,9 +222,9 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `_Variables` reads them
         dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources: what the caller gives, then the variables that count for the org."""
         assert isinstance(init_settings, InitSettingsSource)

@@ -75,7 +75,7 @@ def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column
     for name, field in zip(sources, schema, strict=True):
         if name == IS_DELETED and name not in fields:
             # Users cannot be deleted, so they have no such field.
-            arrays.append(pa.chunked_array([pa.repeat(False, rows.num_rows)]))
+            arrays.append(pa.chunked_array([pa.repeat(pa.scalar(value=False), rows.num_rows)]))
         elif name not in fields or name not in rows.column_names:
             arrays.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
         else:

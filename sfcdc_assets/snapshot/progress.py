@@ -39,4 +39,5 @@ class SnapshotProgress:
 
     @staticmethod
     def from_json(stored: dict[str, Any]) -> SnapshotProgress:
+        """Read what was stored as JSON."""
         return SnapshotProgress(**{**stored, "fields": tuple(stored["fields"])})

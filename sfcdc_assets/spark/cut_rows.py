@@ -15,7 +15,7 @@ __all__ = ["DataFrame", "SparkSession", "rows_of_files", "rows_of_table"]
 def rows_of_files(session: SparkSession, paths: Sequence[str], schema: pa.Schema, condition: str) -> DataFrame:
     """Return the rows of Parquet files of this machine or a shared file system, those that a condition selects; a
     column that a file lacks is null."""
-    plain = pa.schema([field.remove_metadata().with_nullable(True) for field in schema])
+    plain = pa.schema([field.remove_metadata().with_nullable(nullable=True) for field in schema])
     wanted = from_arrow_schema(plain)
     if not paths:
         return session.createDataFrame([], wanted)

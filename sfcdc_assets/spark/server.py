@@ -75,7 +75,7 @@ def listening(settings: Settings) -> Iterator[SparkSession]:
         finally:
             del os.environ[_TOKEN]
         # Python's server of accumulators would tell in a traceback of a JVM that is gone; `SparkEnded` is the message.
-        session.sparkContext._accumulatorServer.handle_error = lambda request, address: None
+        session.sparkContext._accumulatorServer.handle_error = lambda _request, _address: None
         try:
             warm_up(session)
             standing.write(path, replace(starting, port=_port(session), token=token))

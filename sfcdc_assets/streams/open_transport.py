@@ -27,8 +27,8 @@ def new_transport(settings: Settings, session: OrgSession, sleep: Callable[[floa
 
         return CometdTransport(CometdConnection(address, session.token, session.new_adapter, sleep=sleep), session)
 
-    def credentials(refresh: bool) -> Credentials:
-        return Credentials(session.token(refresh), session.instance_url, session.organization_id)
+    def credentials(*, refresh: bool) -> Credentials:
+        return Credentials(session.token(refresh=refresh), session.instance_url, session.organization_id)
 
     connection = PubSubConnection(settings.pubsub_endpoint, credentials, settings.ca_file, sleep=sleep)
     return PubSubTransport(connection, partial(managed_topic, session))

@@ -71,7 +71,7 @@ def apply_hunks(base: Lines, diff: UnifiedDiff, places: tuple[int, ...]) -> Outl
         _keep(parts, done, place)
         done = _lay(parts, hunk, place, base)
     _keep(parts, done, len(base))
-    return _outline(parts, base, diff.closed)
+    return _outline(parts, base, closed_by_diff=diff.closed)
 
 
 def _check_bounds(hunk: Hunk, place: int, done: int, base: Lines) -> None:
@@ -109,7 +109,7 @@ def _lay(parts: list[_Kept | _Added], hunk: Hunk, place: int, base: Lines) -> in
     return place
 
 
-def _outline(parts: list[_Kept | _Added], base: Lines, closed_by_diff: bool | None) -> Outline:
+def _outline(parts: list[_Kept | _Added], base: Lines, *, closed_by_diff: bool | None) -> Outline:
     last_line = len(base) - 1
     closed = False
     if base.closed and parts and isinstance(last := parts[-1], _Kept) and last.stop == len(base):
@@ -123,13 +123,15 @@ def _outline(parts: list[_Kept | _Added], base: Lines, closed_by_diff: bool | No
     for position, part in enumerate(parts):
         if isinstance(part, _Added):
             piece.append(part.line.content)
-            opened = OpenEnd(False, part.counterpart, before, None, part.line.shown_end)
+            opened = OpenEnd(
+                kept=False, counterpart=part.counterpart, before=before, after=None, shown=part.line.shown_end
+            )
         elif position == len(parts) - 1 or part.stop == len(base):
             # The last line kept at the end of the text, or the base's last line that is last no more.
             final = part.stop - 1
             piece += (base.run(part.first, final), base.content(final))
             before = base.end(final - 1) if final > part.first else before
-            opened = OpenEnd(True, base.end(final), before, None, None)
+            opened = OpenEnd(kept=True, counterpart=base.end(final), before=before, after=None, shown=None)
         else:
             piece.append(base.run(part.first, part.stop))
             before = base.end(part.stop - 1)

@@ -14,7 +14,7 @@ _Rule = Callable[[OpenEnd, bytes | None], bytes | None]  # open end, choice for 
 def likely_ends(outline: Outline) -> Ends:
     """Return the first guess: the end of the line replaced, else of the line before, else of the line after, else the
     value's most frequent one; the last line has an end if the base's has."""
-    return _chosen(outline, _likely, outline.closed)
+    return _chosen(outline, _likely, closed=outline.closed)
 
 
 def whole_guesses(outline: Outline) -> Iterator[Ends]:
@@ -25,15 +25,15 @@ def whole_guesses(outline: Outline) -> Iterator[Ends]:
     seen: set[Ends] = set()
     rules: tuple[_Rule, ...] = (
         _likely,
-        lambda end, previous: end.shown,  # a writer that kept the lines' ends shows them in the diff
+        lambda end, _previous: end.shown,  # a writer that kept the lines' ends shows them in the diff
         _always(outline.base.ends_by_frequency[0]),
         lambda end, previous: end.before or previous,
-        lambda end, previous: end.after,
+        lambda end, _previous: end.after,
         *(_always(end) for end in outline.base.breaks.ends),
     )
     for closed in (outline.closed, not outline.closed):
         for rule in rules:
-            ends = _chosen(outline, rule, closed)
+            ends = _chosen(outline, rule, closed=closed)
             if ends not in seen:
                 seen.add(ends)
                 yield ends
@@ -76,7 +76,7 @@ def _always(end: bytes) -> _Rule:
     return lambda _open, _previous: end
 
 
-def _chosen(outline: Outline, rule: _Rule, closed: bool) -> Ends:
+def _chosen(outline: Outline, rule: _Rule, *, closed: bool) -> Ends:
     frequent = outline.base.ends_by_frequency[0]
     ends: list[bytes] = []
     previous: bytes | None = None

@@ -31,6 +31,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
+        """Whether no further guess may be made."""
         return self.guesses <= 0 or self.hashed <= 0
 
 

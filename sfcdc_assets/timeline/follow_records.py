@@ -21,8 +21,8 @@ class Segments:
 
     def __init__(self, ids: pl.Series) -> None:
         self.count = len(ids)
-        self.begins: Flags = (ids != ids.shift(1)).fill_null(True).to_numpy()
-        self.ends: Flags = np.append(self.begins[1:], True)[: self.count]
+        self.begins: Flags = (ids != ids.shift(1)).fill_null(value=True).to_numpy()
+        self.ends: Flags = np.append(self.begins[1:], np.True_)[: self.count]
         self._start: Places = np.maximum.accumulate(np.where(self.begins, np.arange(self.count), 0))
 
     def last(self, known: Flags) -> Places:

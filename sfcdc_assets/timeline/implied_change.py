@@ -134,8 +134,8 @@ def not_in_step(
     both = pointed_at.with_columns(named.alias("named")).join(
         pointed.with_columns(is_pointed_at=pl.lit(True)), on="named", how="left"
     )
-    flag = pl.col(FLAG) if flag_key is None else pl.col(FLAG) == flag_key.digest(boolean_text(True))
-    wrong = flag.fill_null(False) != pl.col("is_pointed_at").fill_null(False)
+    flag = pl.col(FLAG) if flag_key is None else pl.col(FLAG) == flag_key.digest(boolean_text(value=True))
+    wrong = flag.fill_null(value=False) != pl.col("is_pointed_at").fill_null(value=False)
     return both.filter(wrong)["Id"].sort().to_list()
 
 

@@ -54,7 +54,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
         .join(rows, on="record_id", how="left", maintain_order="left")
         .filter(pl.col("position") > pl.col("row_position").fill_null(-1))
     )
-    in_doubt = pl.col("in_doubt").fill_null(False)
+    in_doubt = pl.col("in_doubt").fill_null(value=False)
     free = met.filter(~in_doubt)
     doubts = _first(
         pl.concat(
@@ -136,18 +136,18 @@ def _doubts_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
     contradiction. A record that was just not there any more explains none.
     """
     is_delete, is_alive = pl.col("change_type") == "DELETE", pl.col("change_type").is_in(SETS_ALL)
-    if met.filter(pl.col("was_deleted").fill_null(False) | is_delete).is_empty():
+    if met.filter(pl.col("was_deleted").fill_null(value=False) | is_delete).is_empty():
         return pl.DataFrame(schema=DOUBTS)
-    said = pl.when(is_delete).then(True).when(is_alive).then(False)
+    said = pl.when(is_delete).then(pl.lit(True)).when(is_alive).then(pl.lit(False))
     followed = met.with_columns(
         said.shift(1).forward_fill().over("record_id").alias("said"),
         pl.max_horizontal("valid_from", pl.col("commit_timestamp").cum_max().shift(1).over("record_id")).alias("since"),
     )
-    is_after = (pl.col("commit_timestamp") > pl.col("since")).fill_null(True)
-    is_gone = pl.col("said").is_null() & (pl.col("reason") == "hard_deleted").fill_null(False)
+    is_after = (pl.col("commit_timestamp") > pl.col("since")).fill_null(value=True)
+    is_gone = pl.col("said").is_null() & (pl.col("reason") == "hard_deleted").fill_null(value=False)
     contradicts = (
         pl.col("change_type").is_in(["CREATE", "UPDATE"])
-        & pl.coalesce("said", "was_deleted").fill_null(False)
+        & pl.coalesce("said", "was_deleted").fill_null(value=False)
         & (is_after | is_gone)
     )
     return _doubts(followed.filter(contradicts), Doubt.DELETED_RECORD, pl.lit(None, pl.String))

@@ -59,7 +59,7 @@ def _of_changes(changes: pl.DataFrame) -> pl.DataFrame:
     kind = pl.col("change_type")
     # An update shows that the record is there; one that was not blocked may be older than a read of its deleted row.
     is_there = kind.is_in(SETS_ALL) | (pl.col("blocked") & kind.is_in(("UPDATE", *_GAPS_OF_THE_LIVING)))
-    deleted = pl.when(kind.is_in(("DELETE", "GAP_DELETE"))).then(True).when(is_there).then(False)
+    deleted = pl.when(kind.is_in(("DELETE", "GAP_DELETE"))).then(pl.lit(True)).when(is_there).then(pl.lit(False))
     known = kind.is_in(READABLE) | kind.str.starts_with("GAP_")
     return (
         changes.with_row_index("at")
@@ -90,7 +90,7 @@ def _of_changes(changes: pl.DataFrame) -> pl.DataFrame:
 
 def _of_reads(reads: pl.DataFrame) -> pl.DataFrame:
     user = pl.col("LastModifiedById") if "LastModifiedById" in reads.columns else pl.lit(None, pl.String)
-    deleted = pl.col("_is_deleted").fill_null(False)
+    deleted = pl.col("_is_deleted").fill_null(value=False)
     is_gone = pl.col("_system_modstamp").is_null()
     reason = (
         pl.when(~deleted)

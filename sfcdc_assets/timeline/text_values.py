@@ -47,7 +47,8 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     marked = cells.join(from_diffs, on=["record_id", "position", "column"], how="left", maintain_order="left")
     return _shaped(
         marked.filter(
-            pl.col("origin").is_not_null() | ~pl.col("diff_columns").list.contains(pl.col("column")).fill_null(False)
+            pl.col("origin").is_not_null()
+            | ~pl.col("diff_columns").list.contains(pl.col("column")).fill_null(value=False)
         ).select(
             "record_id",
             pl.col("column").replace_strict(names, return_dtype=pl.String).alias("field"),
@@ -65,7 +66,7 @@ def texts_of_reads(reads: pl.DataFrame, columns: Sequence[Column], origin: str, 
     fields = {column.name: column.kept_from or column.name for column in columns}
     keys = ["Id", "_position", "_unread"]
     long = reads.select(*keys, *names).unpivot(names, index=keys)
-    long = long.filter(~pl.col("_unread").list.contains(pl.col("variable")).fill_null(False))
+    long = long.filter(~pl.col("_unread").list.contains(pl.col("variable")).fill_null(value=False))
     ended = before.select("Id", *names).unpivot(names, index="Id").drop_nulls("value").select("Id", "variable")
     nulls = long.filter(pl.col("value").is_null()).join(ended, on=["Id", "variable"], how="semi")
     long = pl.concat([long.drop_nulls("value"), nulls])

@@ -203,5 +203,5 @@ class Timeline:
             inserted=self.counts.inserted + now.filter(is_new).height,
             updated=self.counts.updated + touched.filter(~is_new).height,
             deleted=self.counts.deleted
-            + touched.filter(pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(False)).height,
+            + touched.filter(pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(value=False)).height,
         )

@@ -35,10 +35,10 @@ def value_chain(versions: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
     for field in fields:
         value = pl.col(field).cast(pl.String)
         first = pl.col("Id") != pl.col("Id").shift(1)
-        named = pl.col("_changed_fields").list.contains(field).fill_null(False)
+        named = pl.col("_changed_fields").list.contains(field).fill_null(value=False)
         life = pl.col("_change_type").is_in(["DELETE", "UNDELETE"])
         marked = ordered.with_columns(value.alias("value")).filter(
-            first.fill_null(True) | value.ne_missing(value.shift(1)) | named | life
+            first.fill_null(value=True) | value.ne_missing(value.shift(1)) | named | life
         )
         links.append(
             marked.select(

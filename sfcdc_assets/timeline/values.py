@@ -60,7 +60,7 @@ class Sources:
     def leaves_something_open(self) -> bool:
         """Whether any value may not be certain; that it is, is the rule."""
         steps, known = self.steps, self.known_rows
-        is_whole = steps["_change_type"].is_in(SETS_ALL).fill_null(False).to_numpy()
+        is_whole = steps["_change_type"].is_in(SETS_ALL).fill_null(value=False).to_numpy()
         proves_all = is_whole | _marked(steps.height, self.shown["step"]) | _marked(steps.height, known["step"])
         at_first = self.segments.begins
         if len(known) < len(self.of_rows):
@@ -109,7 +109,7 @@ class Sources:
         """Return steps of reads that say something about a column."""
         if name not in self.unread:
             return self.shown
-        return self.shown.filter(~pl.col("_unread").list.contains(name).fill_null(False))
+        return self.shown.filter(~pl.col("_unread").list.contains(name).fill_null(value=False))
 
     def _unproven(self, changes: pl.DataFrame) -> dict[int, Places]:
         """Column index -> steps of the changes after which its value is not known."""
@@ -130,7 +130,7 @@ class Sources:
             .explode("cells")
             .unnest("cells")
         )
-        is_diff = pl.col("blocked") & pl.col("diff_columns").list.contains(pl.col("column")).fill_null(False)
+        is_diff = pl.col("blocked") & pl.col("diff_columns").list.contains(pl.col("column")).fill_null(value=False)
         cells = cells.with_columns(is_diff.alias("is_diff")).drop("diff_columns", "blocked", "at")
         return {int(key[0]): of for key, of in cells.partition_by("column", as_dict=True, include_key=False).items()}
 
@@ -214,7 +214,7 @@ changed and not to what."""
 
 def _is_certain(rows: pl.DataFrame, name: str) -> Flags:
     names = pl.col("_certain_fields")
-    return rows.select((names.is_null() | names.list.contains(name)).fill_null(True)).to_series().to_numpy()
+    return rows.select((names.is_null() | names.list.contains(name)).fill_null(value=True)).to_series().to_numpy()
 
 
 def _lists(flags: dict[str, Flags], count: int) -> pl.Series:

@@ -51,10 +51,10 @@ def extend(
     is_empty_row = ((steps["source"] == ROW) & kind.is_null()).to_numpy()
     is_version = ~is_empty_row
     follows = segments.after_any(is_version)
-    deleted = segments.filled(steps["_is_deleted"]).fill_null(False)
+    deleted = segments.filled(steps["_is_deleted"]).fill_null(value=False)
     tells_nothing = (
         (is_read & follows & ~filled.differs)
-        & (deleted == deleted.shift(1)).fill_null(False).to_numpy()
+        & (deleted == deleted.shift(1)).fill_null(value=False).to_numpy()
         & filled.certain.shift(1).is_null().to_numpy()
     )
     own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
@@ -67,7 +67,7 @@ def extend(
         pl.Series("is_version", is_version & ~tells_nothing),
         filled.named.alias("named"),
         filled.certain.alias("_certain_fields"),
-        pl.Series("partial", (kind == "UPDATE").fill_null(False).to_numpy() | (is_read & follows)),
+        pl.Series("partial", (kind == "UPDATE").fill_null(value=False).to_numpy() | (is_read & follows)),
     )
     carried = (
         carried.join(
@@ -108,7 +108,7 @@ def _parted(
     current = (
         last.join(at_end, on="Id", how="left", maintain_order="left")
         .join(was, on="Id", how="left", maintain_order="left")
-        .with_columns((pl.col("was_in_doubt").fill_null(False) & ~pl.col("was_read")).alias("_in_doubt"))
+        .with_columns((pl.col("was_in_doubt").fill_null(value=False) & ~pl.col("was_read")).alias("_in_doubt"))
         .select(rows.columns)
         .cast(rows.schema)
     )

@@ -25,7 +25,7 @@ def _webserver() -> None:
 
     from sfcdc_assets.webserver.guarded import guarded_webserver  # noqa: PLC0415
 
-    def allow(context: click.Context, option: click.Parameter, names: Sequence[str]) -> None:
+    def allow(_context: click.Context, _option: click.Parameter, names: Sequence[str]) -> None:
         app.DagsterWebserver = guarded_webserver({*LOOPBACK, *names})  # type: ignore[attr-defined]
 
     command = create_dagster_webserver_cli()  # type: ignore[no-untyped-call]

@@ -28,6 +28,7 @@ class PostedQueriesMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request unless it is a query that should have been posted."""
         refused = _problem(scope) if scope["type"] == "http" and scope["path"].endswith("/graphql") else None
         if refused is None:
             await self._app(scope, receive, send)

@@ -29,13 +29,14 @@ class SameOriginMiddleware:
     """
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str], guards: Callable[[Scope], bool] = lambda scope: True
+        self, app: ASGIApp, hosts: Collection[str], guards: Callable[[Scope], bool] = lambda _scope: True
     ) -> None:
         self._app = app
         self._hosts = frozenset(name.lower() for name in hosts)
         self._guards = guards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request unless another site sent it."""
         if scope["type"] in ("http", "websocket") and self._guards(scope):
             problem = self._problem(scope, Headers(scope=scope))
             if problem is not None:

@@ -70,7 +70,7 @@ class _Session:
 
 def _org(at: Served) -> OrgConnection:
     def transport(_channel: str) -> PubSubTransport:
-        return PubSubTransport(PubSubConnection(at.endpoint, lambda _: _CREDENTIALS, at.ca_file))
+        return PubSubTransport(PubSubConnection(at.endpoint, lambda refresh: _CREDENTIALS, at.ca_file))
 
     session, nothing = cast(Any, _Session()), cast(Any, None)
     return _Org(session, transport(""), NOTHING_PRIVATE, nothing, VanishLimits(1, 1), lambda: None, transport)

@@ -30,6 +30,7 @@ _STOCK_RECORDS = 100
 
 
 def serve(
+    *,
     console: Console,
     interruption: Interruption,
     directory: Path,
@@ -82,7 +83,7 @@ def serve(
             console.print("Stop it:   Ctrl-C")
             server.traffic.set(traffic)
             if scenario is not None:
-                play(server, scenario, as_json)
+                play(server, scenario, as_json=as_json)
             if as_json:
                 return
             if opens_browser and not webbrowser.open(server.rest_url):
@@ -95,18 +96,18 @@ def serve(
     console.print("Stopped.")
 
 
-def list_scenarios(as_json: bool) -> None:
+def list_scenarios(*, as_json: bool) -> None:
     """Print all scenarios."""
-    print_list({each.name: each.described for each in scenarios().values()}, as_json)
+    print_list({each.name: each.described for each in scenarios().values()}, as_json=as_json)
 
 
-def play(server: EmulatorServer, scenario: Scenario, as_json: bool) -> None:
+def play(server: EmulatorServer, scenario: Scenario, *, as_json: bool) -> None:
     """Play a scenario, and print each step when it has happened."""
     if not as_json:
         say(f"{scenario.title}: {scenario.happens}")
     for number, step in enumerate(watched(server.scenarios.steps(scenario), server.feed, scenario), start=1):
-        print_step(number, step_json(step), as_json)
-    print_received(scenario.received, as_json)
+        print_step(number, step_json(step), as_json=as_json)
+    print_received(scenario.received, as_json=as_json)
 
 
 def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = False) -> EmulatedOrg:

@@ -17,6 +17,7 @@ class ChangeError(SfcdcError):
 
 
 def change(
+    *,
     context: typer.Context,
     target: Annotated[str, typer.Argument(help="Id of the record, or an object's API name for a new record.")],
     values: Annotated[

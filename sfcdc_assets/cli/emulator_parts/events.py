@@ -23,6 +23,7 @@ _SHOWN_IDS = 3
 
 
 def events(
+    *,
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those that come, until Ctrl-C.")] = False,
     last: Annotated[int, typer.Option(metavar="N", min=0, help="Begin with this many of the newest.")] = 20,
@@ -39,16 +40,16 @@ def events(
     with served_org(context, folder) as org:
         chosen = {"entity": entity} if entity else {}
         page = org.get("/feed", limit=max(1, last), **chosen)
-        _print(page["events"][-last:] if last else (), as_json)
+        _print(page["events"][-last:] if last else (), as_json=as_json)
         if not follow:
             return
         with Interruption() as interruption:
             while not interruption.wait(0):
                 page = org.get("/feed", after=page["next_after"], limit=_PAGE, wait=_WAIT_SECONDS, **chosen)
-                _print(page["events"], as_json)
+                _print(page["events"], as_json=as_json)
 
 
-def _print(found: Any, as_json: bool) -> None:
+def _print(found: Any, *, as_json: bool) -> None:
     for event in found:
         typer.echo(json.dumps(event) if as_json else event_line(event))
 

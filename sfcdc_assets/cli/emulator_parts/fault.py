@@ -51,6 +51,7 @@ class FaultOptionError(SfcdcError):
 
 
 def fault(
+    *,
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Its name; those of REST begin with rest:.")] = None,
     times: Annotated[int, typer.Option(metavar="N", min=1, help="How often it happens before it is off again.")] = 1,
@@ -80,7 +81,7 @@ def fault(
             else:
                 org.post(chosen.path, {"times": times, **_given(options or [])})
             name = chosen.fault
-        _show([each for each in _known(org) if name in (None, each.fault)], as_json)
+        _show([each for each in _known(org) if name in (None, each.fault)], as_json=as_json)
 
 
 def _given(options: list[str]) -> dict[str, str]:
@@ -104,7 +105,7 @@ def _known(org: EmulatorControl) -> list[KnownFault]:
     return [KnownFault(name, what, armed.get(name, 0), struck.get(name, 0)) for name, what in described.items()]
 
 
-def _show(faults: list[KnownFault], as_json: bool) -> None:
+def _show(faults: list[KnownFault], *, as_json: bool) -> None:
     for each in faults:
         if as_json:
             typer.echo(json.dumps(asdict(each)))

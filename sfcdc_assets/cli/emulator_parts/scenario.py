@@ -17,6 +17,7 @@ _EVERY_EVENT = "ChangeEvents"
 
 
 def scenario(
+    *,
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Which one; without a name, they are listed.")] = LIST,
     folder: Folder = None,
@@ -29,15 +30,15 @@ def scenario(
     """
     with served_org(context, folder) as org:
         if name == LIST:
-            print_list(org.get("/scenarios")["scenarios"], as_json)
+            print_list(org.get("/scenarios")["scenarios"], as_json=as_json)
             return
         played = org.post(f"/scenarios/{name}", {})
     for number, step in enumerate(played["steps"], start=1):
-        print_step(number, step, as_json)
-    print_received(played["received"], as_json)
+        print_step(number, step, as_json=as_json)
+    print_received(played["received"], as_json=as_json)
 
 
-def print_list(described: Mapping[str, Mapping[str, str]], as_json: bool) -> None:
+def print_list(described: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
     """All scenarios: title, what happens, what is received."""
     for name, each in described.items():
         if as_json:
@@ -47,7 +48,7 @@ def print_list(described: Mapping[str, Mapping[str, str]], as_json: bool) -> Non
             typer.echo(f"    {each['happens']} Received: {each['received']}")
 
 
-def print_step(number: int, step: Mapping[str, Any], as_json: bool) -> None:
+def print_step(number: int, step: Mapping[str, Any], *, as_json: bool) -> None:
     """Print a step that has been played, with its events."""
     if as_json:
         typer.echo(json.dumps(step))
@@ -60,7 +61,7 @@ def print_step(number: int, step: Mapping[str, Any], as_json: bool) -> None:
         typer.echo("   no event")
 
 
-def print_received(received: str, as_json: bool) -> None:
+def print_received(received: str, *, as_json: bool) -> None:
     """Print what there was to see."""
     if not as_json:
         typer.echo(f"Received: {received}")

@@ -31,7 +31,8 @@ class Compares(Protocol):
 
     def __call__(
         self, warehouse: Warehouse, org: OrgConnection, lander: Lands, channel: str, visibility_seconds: float
-    ) -> TopicReport: ...
+    ) -> TopicReport:
+        """Compare one topic with the org."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
+        self._reader.settimeout(0)
+        self._writer.settimeout(0)
         self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._is_raised = False
         self._previous = {number: signal.signal(number, self._noted) for number in _SIGNALS}
@@ -59,7 +59,7 @@ class Interruption:
         finally:
             self._is_raised = False
 
-    def _noted(self, number: int, frame: FrameType | None) -> None:
+    def _noted(self, _number: int, _frame: FrameType | None) -> None:
         """Do nothing: the signal's number is on the descriptor, which is all that `wait` needs."""
         if self._is_raised:
             self._is_raised = False

@@ -24,7 +24,8 @@ LINE_SECONDS = 10.0
 class Progress(Protocol):
     """What is drawn: an observer that puts what it knows into words."""
 
-    def __call__(self, fact: Fact) -> None: ...
+    def __call__(self, fact: Fact) -> None:
+        """Take note of a fact."""
 
     def lines(self) -> list[str]:
         """Write the progress for a terminal."""

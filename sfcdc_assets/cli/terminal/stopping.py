@@ -94,8 +94,8 @@ def _in_a_thread(work: Callable[[], None]) -> None:
     """Do the work beside the main thread; raises what it raises."""
     raised: list[BaseException] = []
     reader, writer = socket.socketpair()
-    reader.setblocking(False)
-    writer.setblocking(False)
+    reader.settimeout(0)
+    writer.settimeout(0)
 
     def run() -> None:
         # Threads and processes that are started from here inherit it: a terminal's Ctrl-C is for the main thread alone,
@@ -127,7 +127,7 @@ def _in_a_thread(work: Callable[[], None]) -> None:
         raise raised[0]
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     nowhere = os.open(os.devnull, os.O_WRONLY)

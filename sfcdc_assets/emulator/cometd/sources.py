@@ -68,9 +68,11 @@ class BusEvents:
 
     @property
     def last_number(self) -> int:
+        """The number of the bus's newest event."""
         return self.bus.last_number
 
     def start(self, place: int) -> int:
+        """See `ChannelSource.start`."""
         if place == NEW:
             return self.bus.start(ReplayPreset.LATEST)
         if place == ALL:
@@ -80,7 +82,8 @@ class BusEvents:
         except OverflowError:
             raise ReplayIdCorruptedError(str(place).encode()) from None
 
-    def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
+    def read(self, channel: str, _user_id: str, after: int, most: int) -> Found:
+        """See `ChannelSource.read`."""
         batch = self.bus.read(
             readable(self.org, self.topic),
             after=after,
@@ -112,12 +115,15 @@ class Notifications:
 
     @property
     def last_number(self) -> int:
+        """The number of the newest notification of any topic."""
         return self.log.last_number
 
     def start(self, place: int) -> int:
+        """See `ChannelSource.start`."""
         return self.log.start(place)
 
     def read(self, channel: str, user_id: str, after: int, most: int) -> Found:
+        """See `ChannelSource.read`."""
         found, through = self.log.read((self.source,), after, most)
         shown = ((each, self._data(each, user_id)) for each in found)
         messages = [(each.number, {"data": data, "channel": channel}) for each, data in shown if data]

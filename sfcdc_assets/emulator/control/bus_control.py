@@ -24,7 +24,7 @@ def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions
     `POST /emulator/tokens/expire` makes all access tokens worthless; streams that are open go on.
     """
 
-    def events(parameters: Parameters) -> Any:
+    def events(_parameters: Parameters) -> Any:
         return {
             "published": bus.last_number,
             "latest_replay_id": bus.latest_replay_id().hex(),
@@ -34,7 +34,7 @@ def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions
             "open_streams": service.open_streams,
         }
 
-    def expire(parameters: Parameters) -> Any:
+    def expire(_parameters: Parameters) -> Any:
         bus.expire()
         return {"latest_replay_id": bus.latest_replay_id().hex()}
 
@@ -52,7 +52,7 @@ def bus_routes(org: EmulatedOrg, bus: EventBus, service: PubSubService, sessions
             "latest_replay_id": bus.latest_replay_id().hex(),
         }
 
-    def expire_tokens(parameters: Parameters) -> Any:
+    def expire_tokens(_parameters: Parameters) -> Any:
         sessions.expire_all()
         return {}
 

@@ -51,7 +51,7 @@ def fault_routes(faults: Faults, rest_faults: RestFaults) -> list[Route]:
     `POST /emulator/rest-faults/{fault}?times=N&path=/query&method=GET&retry_after=S&seconds=S` arms one of REST.
     """
 
-    def listing(parameters: Parameters) -> Any:
+    def listing(_parameters: Parameters) -> Any:
         armed: list[dict[str, Any]] = [
             {"fault": fault, "times": faults.armed(fault)} for fault in Fault if faults.armed(fault)
         ]

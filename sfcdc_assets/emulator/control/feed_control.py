@@ -45,7 +45,7 @@ def feed_routes(running: RunningOrg) -> list[Route]:
         events = [event_json(each) for each in page.events]
         return JSONResponse({"events": events, "next_after": str(page.next_after), "skipped": page.skipped})
 
-    def listeners(parameters: Parameters) -> Any:
+    def listeners(_parameters: Parameters) -> Any:
         return {
             "subscribers": [
                 asdict(each) for each in subscribers(running.org, running.bus, running.service, running.cometd)

@@ -108,15 +108,15 @@ def field_routes(org: EmulatedOrg) -> list[Route]:
         org.setup.add_record_types(entity, names)
         return {"record_types": list(org.definitions[entity].record_types)}
 
-    def person_accounts(parameters: Parameters) -> Any:
+    def person_accounts(_parameters: Parameters) -> Any:
         org.setup.enable_person_accounts()
         return {}
 
-    def user_preferences(parameters: Parameters) -> Any:
+    def user_preferences(_parameters: Parameters) -> Any:
         org.setup.add_user_preferences()
         return {}
 
-    def state_and_country_codes(parameters: Parameters) -> Any:
+    def state_and_country_codes(_parameters: Parameters) -> Any:
         org.setup.enable_state_and_country_codes()
         return {}
 
@@ -150,8 +150,8 @@ def _values(parameters: Parameters, field: FieldDefinition, org: EmulatedOrg) ->
             raise ControlError("values must be an object of record ids and values")
         return values
     if "value" in parameters:
-        return lambda record: parameters["value"]
+        return lambda _record: parameters["value"]
     if truth(parameters, "sample", default=False):
         dice = Random(f"{org.seed}:{field.name}")
-        return lambda record: sample_value(field, dice, now=org.clock())
+        return lambda _record: sample_value(field, dice, now=org.clock())
     return None

@@ -19,7 +19,7 @@ def scenario_routes(running: RunningOrg) -> list[Route]:
     """`GET /emulator/scenarios` describes them, `POST /emulator/scenarios/{scenario}` plays one and answers its steps:
     what was done, the transactions (key, commit number, and the records with their changes) and the decoded events."""
 
-    def listing(parameters: Parameters) -> Any:
+    def listing(_parameters: Parameters) -> Any:
         return {"scenarios": {each.name: each.described for each in scenarios().values()}}
 
     def play(parameters: Parameters) -> Any:

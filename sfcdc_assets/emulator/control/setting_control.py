@@ -21,7 +21,7 @@ _CHOICES = {
 def setting_routes(org: EmulatedOrg) -> list[Route]:
     """`GET /emulator/settings`, and `POST` with a JSON object of names and values; they hold until the process ends."""
 
-    def show(parameters: Parameters) -> Any:
+    def show(_parameters: Parameters) -> Any:
         return _values(org.settings)
 
     def change(parameters: Parameters) -> Any:

@@ -62,7 +62,7 @@ def traffic_routes(org: EmulatedOrg, bus: EventBus, switch: TrafficSwitch) -> li
             raise ControlError("holes must be a number from 0 to 1") from None
         return generators[key]
 
-    def rate(parameters: Parameters) -> Any:
+    def rate(_parameters: Parameters) -> Any:
         return {"rate": switch.rate}
 
     def set_rate(parameters: Parameters) -> Any:

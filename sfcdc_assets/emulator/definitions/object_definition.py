@@ -115,6 +115,7 @@ class FieldDefinition:
 
     @property
     def is_formula(self) -> bool:
+        """Whether the field is computed from others of its record."""
         return self.calculated and self.roll_up is None
 
     @property
@@ -142,6 +143,7 @@ class ObjectDefinition:
 
     @cached_property
     def fields_by_name(self) -> Mapping[str, FieldDefinition]:
+        """The fields by their API names."""
         return {field.name: field for field in self.fields}
 
     @cached_property

@@ -60,6 +60,7 @@ class PlatformEventDefinition:
 
     @property
     def name(self) -> str:
+        """The event's API name."""
         return self.shape.name
 
     @property

@@ -44,6 +44,7 @@ class StoredEvent(NamedTuple):
 
     @property
     def replay_id(self) -> bytes:
+        """The 10 bytes a client receives."""
         return replay_id(self.counter)
 
     @property

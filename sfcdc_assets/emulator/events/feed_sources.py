@@ -111,18 +111,22 @@ class BusFeed:
         self._channels = channels
 
     def names(self) -> Collection[str]:
+        """See `FeedSource.names`."""
         return (*self._org.definitions, *self._org.platform_events.all)
 
     def after(self, number: int, most: int, name: str) -> tuple[Sequence[FeedEvent], int]:
+        """See `FeedSource.after`."""
         batch = self._bus.read(
             self._entities(name), after=number, max_events=most, max_bytes=_PAGE_BYTES, channels=self._channels
         )
         return [self._decoded(each) for each in batch.events], batch.through
 
     def before_newest(self, most: int, name: str) -> int:
+        """See `FeedSource.before_newest`."""
         return self._bus.before_newest(self._entities(name), most, self._channels)
 
     def count_after(self, number: int, name: str) -> int:
+        """See `FeedSource.count_after`."""
         return self._bus.lag(self._entities(name), number, self._channels)
 
     def _entities(self, name: str) -> Collection[str]:
@@ -143,17 +147,21 @@ class NotificationFeed:
         self._topics = topics
 
     def names(self) -> Collection[str]:
+        """See `FeedSource.names`."""
         return tuple(self._channels().values())
 
     def after(self, number: int, most: int, name: str) -> tuple[Sequence[FeedEvent], int]:
+        """See `FeedSource.after`."""
         channels = self._channels()
         found, through = self._topics.log.read(self._sources(name), number, most)
         return [self._shown(each, channels.get(each.source, each.source)) for each in found], through
 
     def before_newest(self, most: int, name: str) -> int:
+        """See `FeedSource.before_newest`."""
         return self._topics.log.before_newest(self._sources(name), most)
 
     def count_after(self, number: int, name: str) -> int:
+        """See `FeedSource.count_after`."""
         return self._topics.log.count_after(self._sources(name), number)
 
     def _channels(self) -> dict[str, str]:

@@ -106,7 +106,7 @@ def _shortest_edits(
             furthest[k + most + 1] = x
             allowance.steps -= 1 + x - start
             if x >= len(old) and x - k >= len(new):
-                return _walked_back(rounds, x, k, edits)
+                return _walked_back(rounds, k, edits)
         if allowance.steps < 0:
             return None
     return None
@@ -121,7 +121,7 @@ def _step(furthest: array[int], k: int, edits: int, middle: int) -> tuple[int, i
     return furthest[middle + k - 1] + 1, k - 1
 
 
-def _walked_back(rounds: list[array[int]], x: int, k: int, edits: int) -> list[tuple[int, int, int, int]]:
+def _walked_back(rounds: list[array[int]], k: int, edits: int) -> list[tuple[int, int, int, int]]:
     steps: list[tuple[int, int, int, int]] = []
     for number in range(edits, 0, -1):
         # A round begins with the places its forerunner reached: diagonals -number..number, 0 in the middle.

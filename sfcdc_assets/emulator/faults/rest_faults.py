@@ -171,6 +171,7 @@ class RestFaultMiddleware:
         self._faults = faults
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request, or what an armed fault makes of it."""
         if scope["type"] != "http" or scope["path"].startswith(PREFIX):
             await self._app(scope, receive, send)
             return

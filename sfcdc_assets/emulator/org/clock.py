@@ -46,6 +46,7 @@ class ManualClock:
         self._on_move.append(moved)
 
     def __call__(self) -> int:
+        """Return the time that was set, in epoch milliseconds."""
         with self._lock:
             return self._now
 

@@ -41,7 +41,7 @@ class Oracle:
         with self.database.lock:
             return self._store.record(self.definitions[entity], to_18(record_id))
 
-    def records(self, entity: str, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
+    def records(self, entity: str, *, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
         """Return the truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
         return self._store.records(self.definitions[entity], include_deleted=include_deleted)
 
@@ -89,6 +89,6 @@ class Oracle:
         silent = self._silent_changes.since(commit_number)
         return undo_since(present, transactions, silent, self._versions.at(commit_number))
 
-    def count(self, entity: str, include_deleted: bool = False) -> int:
+    def count(self, entity: str, *, include_deleted: bool = False) -> int:
         """Return the number of records."""
         return self._store.count(self.definitions[entity], include_deleted=include_deleted)

@@ -78,7 +78,7 @@ def long_text(dice: random.Random, lines: int) -> str:
     return "\n".join(f"{n}. " + " ".join(dice.choices(_WORDS, k=dice.randint(4, 9))) for n in range(1, lines + 1))
 
 
-def _string(field: FieldDefinition, dice: random.Random, now: int) -> StoredValue:
+def _string(field: FieldDefinition, dice: random.Random, _now: int) -> StoredValue:
     name = field.name
     place = next((n for n, part in enumerate(_CITY_PARTS) if name.endswith(part)), None)
     if field.compound_field_name and place is not None:
@@ -104,16 +104,16 @@ def _textarea(field: FieldDefinition, dice: random.Random, now: int) -> StoredVa
     return long_text(dice, dice.randint(2, 8))[: field.length].strip()
 
 
-def _picklist(field: FieldDefinition, dice: random.Random, now: int) -> StoredValue:
+def _picklist(field: FieldDefinition, dice: random.Random, _now: int) -> StoredValue:
     return dice.choice(field.picklist_values) if field.picklist_values else None
 
 
-def _multi_picklist(field: FieldDefinition, dice: random.Random, now: int) -> StoredValue:
+def _multi_picklist(field: FieldDefinition, dice: random.Random, _now: int) -> StoredValue:
     chosen = set(dice.sample(field.picklist_values, k=dice.randint(1, max(1, len(field.picklist_values) - 1))))
     return ";".join(value for value in field.picklist_values if value in chosen)
 
 
-def _double(field: FieldDefinition, dice: random.Random, now: int) -> StoredValue:
+def _double(field: FieldDefinition, dice: random.Random, _now: int) -> StoredValue:
     if field.name.endswith(("Latitude", "Latitude__s")):
         return round(dice.uniform(-90, 90), 6)
     if field.name.endswith(("Longitude", "Longitude__s")):
@@ -121,7 +121,7 @@ def _double(field: FieldDefinition, dice: random.Random, now: int) -> StoredValu
     return round(dice.uniform(0, 10.0 ** min(7, field.precision - field.scale)), field.scale)
 
 
-def _percent(field: FieldDefinition, dice: random.Random, now: int) -> StoredValue:
+def _percent(field: FieldDefinition, dice: random.Random, _now: int) -> StoredValue:
     return round(dice.uniform(0, 100), field.scale)
 
 
@@ -137,15 +137,15 @@ _BY_TYPE: dict[str, Callable[[FieldDefinition, random.Random, int], StoredValue]
     "textarea": _textarea,
     "picklist": _picklist,
     "multipicklist": _multi_picklist,
-    "int": lambda field, dice, now: dice.randint(0, 99_999),
+    "int": lambda _field, dice, _now: dice.randint(0, 99_999),
     "double": _double,
     "currency": _double,
     "percent": _percent,
-    "date": lambda field, dice, now: _day(now, dice).date().isoformat(),
-    "datetime": lambda field, dice, now: int(_day(now, dice).timestamp()) * 1000,
-    "time": lambda field, dice, now: f"{dice.randrange(24):02d}:{dice.randrange(60):02d}:00.000",
-    "phone": lambda field, dice, now: f"({dice.randint(200, 999)}) 555-{dice.randrange(10_000):04d}",
-    "email": lambda field, dice, now: f"person{dice.randrange(10**6)}@example.com",
-    "url": lambda field, dice, now: f"https://www.example.com/{dice.randrange(10**6)}",
-    "encryptedstring": lambda field, dice, now: f"{dice.randrange(10**12):012d}",
+    "date": lambda _field, dice, now: _day(now, dice).date().isoformat(),
+    "datetime": lambda _field, dice, now: int(_day(now, dice).timestamp()) * 1000,
+    "time": lambda _field, dice, _now: f"{dice.randrange(24):02d}:{dice.randrange(60):02d}:00.000",
+    "phone": lambda _field, dice, _now: f"({dice.randint(200, 999)}) 555-{dice.randrange(10_000):04d}",
+    "email": lambda _field, dice, _now: f"person{dice.randrange(10**6)}@example.com",
+    "url": lambda _field, dice, _now: f"https://www.example.com/{dice.randrange(10**6)}",
+    "encryptedstring": lambda _field, dice, _now: f"{dice.randrange(10**12):012d}",
 }

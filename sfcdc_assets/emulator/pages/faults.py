@@ -70,7 +70,7 @@ def fault_routes(site: Site) -> list[Route]:
 
         return switched
 
-    def all_off(request: PageRequest) -> Response:
+    def all_off(_request: PageRequest) -> Response:
         running.faults.disarm()
         running.rest_faults.disarm()
         return site.done("All faults are off.", _PATH)

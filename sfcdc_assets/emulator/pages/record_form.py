@@ -36,14 +36,17 @@ class FormField:
 
     @property
     def input_name(self) -> str:
+        """The name of the field's input."""
         return _FIELD + self.name
 
     @property
     def shown_name(self) -> str:
+        """The name of the hidden input that says what was shown."""
         return _SHOWN + self.name
 
     @property
     def shown_digest(self) -> str:
+        """A digest of the text that was shown."""
         return _digest(self.text)
 
     @property
@@ -53,6 +56,7 @@ class FormField:
 
     @property
     def rows(self) -> int:
+        """How many lines the input of a text has."""
         return 10 if len(self.text) > 1000 or self.text.count("\n") > 8 else 2
 
 

@@ -157,6 +157,7 @@ class PubSubService(pb_grpc.PubSubServicer):
     def Subscribe(  # noqa: N802 - the name is the protocol's
         self, request_iterator: Iterator[pb.FetchRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.FetchResponse]:
+        """Serve the events of a topic to a client that requests them."""
         call = RpcCall("Subscribe", context)
         try:
             self._begin(call)
@@ -179,6 +180,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             self._forget(subscription)
 
     def GetTopic(self, request: pb.TopicRequest, context: grpc.ServicerContext) -> pb.TopicInfo:  # noqa: N802
+        """Describe a topic, its newest schema and what the client may do with it."""
         call = RpcCall("GetTopic", context)
         try:
             self._begin(call)
@@ -196,6 +198,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         )
 
     def GetSchema(self, request: pb.SchemaRequest, context: grpc.ServicerContext) -> pb.SchemaInfo:  # noqa: N802
+        """Return a schema by its id."""
         call = RpcCall("GetSchema", context)
         try:
             self._begin(call)
@@ -214,6 +217,7 @@ class PubSubService(pb_grpc.PubSubServicer):
         return pb.SchemaInfo(schema_json=schema_json, schema_id=request.schema_id, rpc_id=call.rpc_id)
 
     def Publish(self, request: pb.PublishRequest, context: grpc.ServicerContext) -> pb.PublishResponse:  # noqa: N802
+        """Publish platform events, with a result for each."""
         call = RpcCall("Publish", context)
         try:
             topic, publication = self._publication(call, request)
@@ -226,6 +230,7 @@ class PubSubService(pb_grpc.PubSubServicer):
     def PublishStream(  # noqa: N802
         self, request_iterator: Iterator[pb.PublishRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.PublishResponse]:
+        """Publish platform events as they come, with a result for each."""
         call = RpcCall("PublishStream", context)
         first = next(request_iterator, None)
         if first is None:
@@ -253,6 +258,7 @@ class PubSubService(pb_grpc.PubSubServicer):
     def ManagedSubscribe(  # noqa: N802
         self, request_iterator: Iterator[pb.ManagedFetchRequest], context: grpc.ServicerContext
     ) -> Iterator[pb.ManagedFetchResponse]:
+        """Serve the events of a managed subscription, whose place the org keeps."""
         call = RpcCall("ManagedSubscribe", context)
         try:
             self._begin(call)

@@ -36,6 +36,7 @@ class Refusal:
     text: str
 
     def __call__(self, **facts: object) -> RpcRefusal:
+        """Return the refusal with these facts in its text."""
         return RpcRefusal(self.status, self.text.format(**facts), self.code or None)
 
 

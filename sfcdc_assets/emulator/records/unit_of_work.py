@@ -46,7 +46,7 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         self.committed: Transaction | None = None
         """The transaction, once the block has ended and if it changed anything."""
         self._before_create = before_create
-        self._given = GivenValues(definitions, store, hidden_fields or (lambda entity: ()))
+        self._given = GivenValues(definitions, store, hidden_fields or (lambda _entity: ()))
 
     merge = record_merge.merge
     convert_lead = lead_conversion.convert_lead

@@ -134,10 +134,10 @@ def _not_served(request: Request, error: Exception) -> Response:
     return error_response([ApiError("NOT_FOUND", "The requested resource does not exist", status=404)])
 
 
-def _unavailable(request: Request, error: Exception) -> Response:
+def _unavailable(_request: Request, error: Exception) -> Response:
     return error_response([ApiError("SERVER_UNAVAILABLE", f"The server is unavailable: {error}", status=503)])
 
 
-def _unknown_exception(request: Request, error: Exception) -> Response:
+def _unknown_exception(_request: Request, _error: Exception) -> Response:
     """Answer for a fault in this program as for one in Salesforce; the server's log has the traceback."""
     return error_response([ApiError("UNKNOWN_EXCEPTION", "An unexpected error occurred.", status=500)])

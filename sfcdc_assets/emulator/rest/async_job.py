@@ -37,6 +37,7 @@ class AsyncJob:
 
     @property
     def is_query(self) -> bool:
+        """Whether the job reads records."""
         return self.operation in {"query", "queryAll"}
 
 

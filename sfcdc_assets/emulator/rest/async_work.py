@@ -102,7 +102,7 @@ def _records(job: AsyncJob, data: str) -> list[dict[str, Any]]:
     return records
 
 
-def _csv_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], version: str, *, is_first: bool) -> str:
+def _csv_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], _version: str, *, _is_first: bool) -> str:
     columns = [cells(each.field, [row[each.first] for row in rows]) for each in compiled.selected]
     return "".join(csv_lines(columns, ",", "\n"))
 

@@ -84,7 +84,7 @@ class _BulkIngestResource:
         self._jobs.upload(request.path["id"], data)
         return Response(status_code=201)
 
-    def all(self, request: ApiRequest) -> Response:
+    def all(self, _request: ApiRequest) -> Response:
         """All jobs, on one page."""
         records = [_facts(job) | {"jobType": "V2Ingest"} for job in self._jobs.all()]
         return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})

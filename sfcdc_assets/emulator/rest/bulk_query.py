@@ -52,7 +52,7 @@ class _BulkQueryResource:
         self._context.usage.add("bulk_query")
         return JSONResponse(job.facts())
 
-    def all(self, request: ApiRequest) -> Response:
+    def all(self, _request: ApiRequest) -> Response:
         """All jobs, on one page."""
         records = [job.facts() | {"jobType": "V2Query"} for job in self._jobs.all()]
         return JSONResponse({"done": True, "nextRecordsUrl": None, "records": records})

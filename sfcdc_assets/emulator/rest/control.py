@@ -26,7 +26,7 @@ def control_routes(context: RestContext) -> list[Route]:
     """`GET /emulator/state` and `GET /emulator/transactions?after=&limit=`."""
     org = context.org
 
-    def state(request: Request) -> Response:
+    def state(_request: Request) -> Response:
         with org.database.lock:
             return JSONResponse(
                 {

@@ -44,7 +44,7 @@ def object_facts(org: EmulatedOrg) -> Facts:
                     1,
                 ),
                 "IsEverDeletable": int(each.deletable),
-                "PublisherId": _publisher(each.custom),
+                "PublisherId": _publisher(custom=each.custom),
                 "InternalSharingModel": "ReadWrite",
                 "ExternalSharingModel": "Private",
             },
@@ -83,11 +83,11 @@ def _field(definition: ObjectDefinition, field: FieldDefinition, durable_id: str
         "IsApiFilterable": int(is_filterable(field)),
         "IsApiSortable": int(is_sortable(field)),
         "IsApiGroupable": int(is_groupable(field)),
-        "PublisherId": _publisher(field.custom),
+        "PublisherId": _publisher(custom=field.custom),
     }
 
 
-def _publisher(custom: bool) -> str:
+def _publisher(*, custom: bool) -> str:
     return "<local>" if custom else "System"
 
 

@@ -23,6 +23,7 @@ class RequestSizeMiddleware:
         self._org = org
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request unless its line or its headers are too long."""
         if scope["type"] == "http":
             query = len(scope["query_string"])
             line = len(scope["method"]) + len(scope["raw_path"]) + bool(query) + query + _AROUND_TARGET
@@ -49,6 +50,7 @@ class LeadingSlashesMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request with one slash at the beginning of its path."""
         if scope["type"] == "http" and scope["path"].startswith("//"):
             scope = {
                 **scope,
@@ -69,6 +71,8 @@ class HeaderNamesMiddleware:
         self._org = org
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve the request with the answer's header names written as Salesforce writes them."""
+
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(_name(bytes(name)), value) for name, value in message.get("headers", ())]

@@ -56,7 +56,7 @@ def add_layouts(context: RestContext) -> None:
             {"compactLayouts": [only], "defaultCompactLayoutId": None, "recordTypeCompactLayoutMappings": [mapping]}
         )
 
-    def recent(request: ApiRequest) -> Response:
+    def recent(_request: ApiRequest) -> Response:
         return JSONResponse([])
 
     context.add("/sobjects/{object}/describe/layouts", {"GET": layouts})

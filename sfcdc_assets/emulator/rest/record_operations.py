@@ -79,7 +79,7 @@ class RecordOperations:
         if event is None:
             return self.change("insert", partial(self.definition_of, record), record)
 
-        def publish(unit_of_work: UnitOfWork) -> dict[str, Any]:
+        def publish(_unit_of_work: UnitOfWork) -> dict[str, Any]:
             published = self._context.publish(request, event, record_values(record))
             return published | ({_SURVIVES: True} if event.is_immediate else {})
 

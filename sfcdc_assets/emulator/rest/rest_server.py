@@ -91,11 +91,13 @@ class PromptServer(uvicorn.Server):
                 self._loop.call_soon_threadsafe(self._ending.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does, and say when it listens."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self.ready.set()
 
     async def main_loop(self) -> None:
+        """Tick as uvicorn does, and end as soon as it is asked to."""
         tick = 0
         while not await self.on_tick(tick % 10):
             tick += 1
@@ -103,6 +105,7 @@ class PromptServer(uvicorn.Server):
                 await asyncio.wait_for(self._ending.wait(), _TICK_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close what listens and the connections at once."""
         for server in self.servers:
             server.close()
         for each in sockets or ():

@@ -34,7 +34,7 @@ def setup_definitions() -> Mapping[str, ObjectDefinition]:
     return {**loaded, "FieldDefinition": fields.with_fields(by_name), **PERMISSION_OBJECTS}
 
 
-def no_event_usage(start: int, end: int) -> Mapping[str, int]:
+def no_event_usage(_start: int, _end: int) -> Mapping[str, int]:
     """Return the usage of an org without an event bus."""
     return {}
 
@@ -116,5 +116,5 @@ _ROWS: Mapping[str, Callable[[EmulatedOrg], Facts]] = {
     "Profile": _profiles,
     "EntityDefinition": object_facts,
     "FieldDefinition": field_facts,
-    "EventBusSubscriber": lambda org: iter(()),
+    "EventBusSubscriber": lambda _org: iter(()),
 }

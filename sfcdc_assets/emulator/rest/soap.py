@@ -214,7 +214,7 @@ def _merges(context: RestContext, call: Element) -> list[Change]:
     return [merge(request) for request in call.findall(f"{_PARTNER}request")]
 
 
-def _conversions(context: RestContext, call: Element) -> list[Change]:
+def _conversions(_context: RestContext, call: Element) -> list[Change]:
     """`leadConverts` elements."""
 
     def conversion(request: Element) -> Change:

@@ -15,7 +15,7 @@ _RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "recent", "sea
 def version_routes(context: RestContext) -> list[Route]:
     """`GET /services/data`, which needs no token, and the list of resources of a version, which does."""
 
-    def versions(request: Request) -> Response:
+    def versions(_request: Request) -> Response:
         return JSONResponse(
             [
                 {"label": f"API {number}", "url": f"/services/data/v{number}.0", "version": f"{number}.0"}

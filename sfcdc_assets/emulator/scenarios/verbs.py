@@ -116,11 +116,11 @@ RECORD_VERBS: Mapping[str, Verb] = {
 }
 
 
-def _person_accounts(play: Play, step: Options) -> None:
+def _person_accounts(play: Play, _step: Options) -> None:
     play.org.setup.enable_person_accounts()
 
 
-def _preferences(play: Play, step: Options) -> None:
+def _preferences(play: Play, _step: Options) -> None:
     play.org.setup.add_user_preferences()
 
 

@@ -74,11 +74,11 @@ def _same(value: StoredValue) -> StoredValue:
     return value
 
 
-def _nothing(value: StoredValue) -> StoredValue:
+def _nothing(_value: StoredValue) -> StoredValue:
     return None
 
 
-def _unchecked(value: StoredValue) -> StoredValue:
+def _unchecked(_value: StoredValue) -> StoredValue:
     return False
 
 

@@ -91,7 +91,7 @@ class Selection:
 
     def _fields(self) -> tuple[SelectedField, ...]:
         items = self._items()
-        fields = tuple(self._select(*item) for item in items)
+        fields = tuple(self._select(name, label, is_formatted=is_formatted) for name, label, is_formatted in items)
         paths = [field.path for field in fields]
         for (name, *_), path in zip(items, paths, strict=True):
             if paths.count(path) > 1:
@@ -128,7 +128,7 @@ class Selection:
             if kind == "ALL" or field.custom == (kind == "CUSTOM")
         ]
 
-    def _select(self, name: Name, label: str | None, is_formatted: bool) -> SelectedField:
+    def _select(self, name: Name, label: str | None, *, is_formatted: bool) -> SelectedField:
         steps = self._paths.steps(name)
         expression, field = self._paths.expression(name, steps, self._paths.definition)
         if is_formatted:

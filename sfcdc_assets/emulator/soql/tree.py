@@ -202,7 +202,7 @@ class ToSyntax(Transformer[Token, Query]):
     def offset(self, parts: list[Token]) -> tuple[str, int]:
         return "offset", self._whole_number(parts[0])
 
-    def all_rows(self, parts: list[Any]) -> tuple[str, bool]:
+    def all_rows(self, _parts: list[Any]) -> tuple[str, bool]:
         return "all_rows", True
 
     def _whole_number(self, token: Token) -> int:

@@ -256,4 +256,4 @@ class OrgLife:
     def _values(self, field: FieldDefinition) -> Callable[[Mapping[str, object]], object]:
         dice, now = Random(self._dice.getrandbits(32)), self._org.clock()
         short = replace(field, length=min(field.length, 3_000))
-        return lambda record: sample_value(short, dice, now=now)
+        return lambda _record: sample_value(short, dice, now=now)

@@ -138,7 +138,7 @@ class TableReads(TableSnapshot):
         if not set(ends) <= set(files.columns):
             return True
         is_apart = (pl.col(ends[0]) > value) | (pl.col(ends[1]) < value)
-        return not bool(files.select(is_apart.fill_null(False).all()).item())
+        return not bool(files.select(is_apart.fill_null(value=False).all()).item())
 
     def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
         """Return the rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""

@@ -111,7 +111,7 @@ FILES_IN_A_COMMIT = 5_000
 Apart = Callable[[DataFile], Hashable]
 
 
-def all_together(table: Table) -> Apart:
+def all_together(_table: Table) -> Apart:
     """All files of a partition may be packed together."""
     return lambda _: None
 

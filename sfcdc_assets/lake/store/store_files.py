@@ -88,7 +88,7 @@ class StoreFiles(TableFiles):
         """Open a file for reading from its beginning."""
         return self.open_input_file(path)
 
-    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.PythonFile:
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None = None) -> pa.PythonFile:  # noqa: ARG002
         """Open a file for writing. It is there, whole, when it is closed."""
         return pa.PythonFile(_Sink(lambda content: self._put(path, content)), mode="w")
 
@@ -190,6 +190,6 @@ def _may_be_a_folder(path: str) -> bool:
 
 
 @cache
-def _threads(process: int) -> ThreadPoolExecutor:
+def _threads(_process: int) -> ThreadPoolExecutor:
     """Return those of this process that wait for answers."""
     return ThreadPoolExecutor(AT_ONCE, "store")

@@ -47,4 +47,4 @@ class CutRetention:
             | ((age <= timedelta(hours=self.minutes_hours)) & is_last_of("1m"))
             | ((age <= timedelta(days=self.days)) & is_last_of("1h"))
         )
-        return ordered.select(is_kept.fill_null(True).alias("is_kept"))["is_kept"]
+        return ordered.select(is_kept.fill_null(value=True).alias("is_kept"))["is_kept"]

@@ -119,7 +119,7 @@ class LandedTable:
         noted = {**stored.versions(checkpoint.channel), **versions}
         self.table.append(rows, noted, run, statistics_bytes=WHOLE_NAME)
 
-    def _taken(self, channel: str, checkpoint: StoredCheckpoint) -> list[Delivery]:
+    def _taken(self, channel: str, checkpoint: StoredCheckpoint) -> list[Delivery]:  # noqa: ARG002 - for those that know
         """Return the events of the replay id that may be unfinished, in the order in which they came."""
         return []
 

@@ -191,7 +191,7 @@ class RawEventReads:
             first, last = (time.astimezone(UTC) for time in committed)
             # A writer may keep the greatest time with fewer digits.
             late = pl.col("max.commit_timestamp") + timedelta(seconds=1) >= first
-            found = found.filter((late & (pl.col("min.commit_timestamp") <= last)).fill_null(True))
+            found = found.filter((late & (pl.col("min.commit_timestamp") <= last)).fill_null(value=True))
         return found
 
     def committed_at(self, channel: str, position: int) -> datetime | None:
@@ -258,9 +258,9 @@ def _files_by_channel(table: Table) -> pl.DataFrame:
         return pl.concat([_as_read(table, row) for row in files.partition_by("path")], how="diagonal_relaxed")
     known = (pl.col("min.channel") == pl.col("max.channel")) & pl.col("min.position").is_not_null()
     known &= pl.col("max.position").is_not_null() & pl.col("num_records").is_not_null()
-    named = files.filter(known.fill_null(False)).with_columns(channel=pl.col("min.channel"))
+    named = files.filter(known.fill_null(value=False)).with_columns(channel=pl.col("min.channel"))
     found = [named]
-    for row in files.filter(~known.fill_null(False)).partition_by("path"):
+    for row in files.filter(~known.fill_null(value=False)).partition_by("path"):
         try:
             found.append(_as_read(table, row))
         except TableDamaged:

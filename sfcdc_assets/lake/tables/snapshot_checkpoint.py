@@ -100,6 +100,7 @@ class SnapshotEntry:
 
     @staticmethod
     def from_json(text: str) -> SnapshotEntry:
+        """Read what `to_json` wrote."""
         reported = json.loads(text)
         return SnapshotEntry(
             SnapshotProgress.from_json(reported["progress"]), reported["counts"], reported["after_refetch"]

@@ -106,8 +106,11 @@ Event = dg.AssetMaterialization
 class Log(Protocol):
     """Where a step's messages go."""
 
-    def info(self, message: str) -> None: ...
-    def warning(self, message: str) -> None: ...
+    def info(self, message: str) -> None:
+        """Log a message."""
+
+    def warning(self, message: str) -> None:
+        """Log a warning."""
 
 
 class RunReports(ApplyListener):

@@ -34,6 +34,7 @@ class TableLook:
 
     @classmethod
     def of(cls, table: Table, sample: pa.Table) -> TableLook:
+        """Look at an open table, of which `sample` are some rows."""
         return cls(table.version, table.count(), table.schema, sample)
 
 

@@ -52,7 +52,7 @@ def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
     return result_of_look(warehouse, report, list(known))
 
 
-def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
+def checked(warehouse: Warehouse, _settings: Settings) -> dg.AssetCheckResult:
     """Return the check's result without asking the org: whether all that was found to differ is read back."""
     waiting = _drifted(warehouse, warehouse.entities(LAYER))
     looks = RollingAudits(warehouse).looks().values()

@@ -110,7 +110,7 @@ def tick(
     channel: str,
     opened: OpenChannel,
     patience: Patience,
-    warn: Callable[[str], object] = lambda line: None,
+    warn: Callable[[str], object] = lambda _line: None,
 ) -> dg.SensorResult:
     """One tick: read the channel, then look at what is due.
 

@@ -81,7 +81,7 @@ class CometdTransport:
         event = change_event_of(entity)
         return str(self._asked(f"sobjects/{event}/eventSchema", event)["uuid"])
 
-    def check_channel(self, channel: str, seconds: float) -> None:
+    def check_channel(self, channel: str, seconds: float) -> None:  # noqa: ARG002 - see below
         """See `Transport.check_channel`: a session that subscribes to new events and ends before its first connect.
         Each of its messages is answered within `ANSWER_SECONDS`, whatever `seconds` is."""
         client = self._connection.client(clock.current())

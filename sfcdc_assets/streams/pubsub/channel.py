@@ -21,7 +21,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets.streams.errors import TransportError
-from sfcdc_assets.streams.pubsub.credentials import Credentials
+from sfcdc_assets.streams.pubsub.credentials import Credentials, GetCredentials
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable, SchemaNotFound, TokenExpired, refused
 from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
@@ -68,7 +68,7 @@ class PubSubConnection:
     def __init__(
         self,
         endpoint: str,
-        credentials: Callable[[bool], Credentials],
+        credentials: GetCredentials,
         ca_file: Path | None = None,
         *,
         backoff: Backoff | None = None,
@@ -100,7 +100,7 @@ class PubSubConnection:
 
     def refresh_credentials(self) -> None:
         """Have a fresh token made for the calls that follow."""
-        self._credentials(True)
+        self._credentials(refresh=True)
 
     def get_topic(self, topic: str) -> TopicInfo:
         """Return the topic. Raises `TopicNotFound`, `TopicNotPermitted`, `AuthenticationRefused`,
@@ -122,7 +122,7 @@ class PubSubConnection:
         found: dict[str, str] = {}
         failed: list[str] = []
         for start in range(0, len(schema_ids), SCHEMAS_AT_ONCE):
-            metadata, get = self._credentials(False).metadata(), self._stub().GetSchema
+            metadata, get = self._credentials(refresh=False).metadata(), self._stub().GetSchema
             calls = {
                 schema_id: get.future(pb.SchemaRequest(schema_id=schema_id), metadata=metadata, timeout=self._deadline)
                 for schema_id in schema_ids[start : start + SCHEMAS_AT_ONCE]
@@ -151,7 +151,7 @@ class PubSubConnection:
 
         It has no deadline: it stays open for days, and whoever reads it notices when it falls silent.
         """
-        credentials = self._credentials(False)
+        credentials = self._credentials(refresh=False)
         call = getattr(self._stub(), rpc)(requests, metadata=credentials.metadata())
         return call, credentials.access_token
 
@@ -186,7 +186,7 @@ class PubSubConnection:
         )(attempt)
 
     def _once(self, rpc: str, request: Any, subject: str, timeout: float) -> Any:
-        credentials = self._credentials(False)
+        credentials = self._credentials(refresh=False)
         try:
             return getattr(self._stub(), rpc)(request, metadata=credentials.metadata(), timeout=timeout)
         except grpc.RpcError as error:

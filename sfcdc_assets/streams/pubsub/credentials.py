@@ -5,11 +5,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from sfcdc_assets.runtime.errors import SfcdcError
 
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+")
+
+
+class GetCredentials(Protocol):
+    """Whoever knows the current token."""
+
+    def __call__(self, *, refresh: bool) -> Credentials:
+        """Return the current token, or a fresh one with `refresh`."""
 
 
 class CredentialsMalformed(SfcdcError):

@@ -130,11 +130,11 @@ def test_of_two_processes_that_land_at_once_one_commits_and_the_other_starts_aga
     before = first.begin(first.checkpoint()[0], "EARLIEST", "cometd")
     event = DeliveredEvent("e1", "", b'{"event":{"replayId":1},"payload":"x"}', b"1", org.clock())
     other = event._replace(event_id="e2", replay_id=b"2")
-    first.commit(before, [event], ResumePoint(b"1"), False, LandingReport(GENERIC))
+    first.commit(before, [event], ResumePoint(b"1"), complete=False, report=LandingReport(GENERIC))
     with pytest.raises(ConcurrentCommit):
-        second.commit(before, [event, other], ResumePoint(b"2"), False, LandingReport(GENERIC))
+        second.commit(before, [event, other], ResumePoint(b"2"), complete=False, report=LandingReport(GENERIC))
     checkpoint, _ = second.checkpoint()
-    second.commit(checkpoint, [event, other], ResumePoint(b"2"), False, LandingReport(GENERIC))
+    second.commit(checkpoint, [event, other], ResumePoint(b"2"), complete=False, report=LandingReport(GENERIC))
     assert [row["event_id"] for row in rows(org, GENERIC)] == ["e1", "e2"]
 
 

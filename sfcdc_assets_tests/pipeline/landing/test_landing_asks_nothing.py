@@ -56,7 +56,7 @@ def test_two_schemas_that_take_turns_are_looked_up_and_noted_once(tmp_path: Path
             row = (one, two)[number % 2]
             event = DeliveredEvent(f"e{number}", row["schema_id"], row["payload"], b"r%d" % number, org.clock())
             resume = ResumePoint(b"r%d" % number)
-            checkpoint = landing.commit(checkpoint, [event], resume, False, LandingReport(CHANNEL))
+            checkpoint = landing.commit(checkpoint, [event], resume, complete=False, report=LandingReport(CHANNEL))
             clock.sleep(5)
         assert org.connected.session.calls == calls
         after = table_of_schemas(org)

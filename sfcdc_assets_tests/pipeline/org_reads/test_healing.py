@@ -79,7 +79,9 @@ def update(pipeline: EmulatedPipeline, record_id: str, **values: object) -> None
 
 
 def gone_for_good(pipeline: EmulatedPipeline) -> list[str]:
-    return sorted(pipeline.rows("Account").keys() - {str(r["Id"]) for r in pipeline.org.records("Account", True)})
+    return sorted(
+        pipeline.rows("Account").keys() - {str(r["Id"]) for r in pipeline.org.records("Account", include_deleted=True)}
+    )
 
 
 def assert_healed(pipeline: EmulatedPipeline) -> None:

@@ -39,7 +39,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[..., Client]]:
             pauses: list[float] = []
             tokens = ["token-1"]
 
-            def credentials(refresh: bool) -> Credentials:
+            def credentials(*, refresh: bool) -> Credentials:
                 if refresh:
                     tokens.append(f"token-{len(tokens) + 1}")
                 return Credentials(tokens[-1], "https://example.my.salesforce.com/", TENANT)

@@ -111,7 +111,9 @@ def test_the_error_code_decides_and_not_the_status(connect: Connect, error_code:
 def test_an_endpoint_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
     credentials = Credentials("secret-token", "https://x.my.salesforce.com", TENANT)
     with (
-        PubSubConnection("localhost:1", lambda _: credentials, backoff=Backoff(2), sleep=lambda _: None) as connection,
+        PubSubConnection(
+            "localhost:1", lambda refresh: credentials, backoff=Backoff(2), sleep=lambda _: None
+        ) as connection,
         pytest.raises(PubSubUnavailable) as caught,
     ):
         connection.get_topic("/data/ChangeEvents")
@@ -123,7 +125,7 @@ def test_a_server_of_another_authority_is_not_trusted(connect: Connect) -> None:
     endpoint = client.connection._endpoint
     credentials = Credentials("t", "https://x.my.salesforce.com", TENANT)
     with (
-        PubSubConnection(endpoint, lambda _: credentials, backoff=Backoff(1), sleep=lambda _: None) as connection,
+        PubSubConnection(endpoint, lambda refresh: credentials, backoff=Backoff(1), sleep=lambda _: None) as connection,
         pytest.raises(PubSubUnavailable),
     ):
         connection.get_topic("/data/ChangeEvents")
@@ -144,7 +146,7 @@ def test_an_unusable_ca_file_names_its_setting(tmp_path: Path, content: str | No
     if content is not None:
         ca_file.write_text(content)
     credentials = Credentials("t", "https://x.my.salesforce.com", TENANT)
-    connection = PubSubConnection("localhost:1", lambda _: credentials, ca_file)
+    connection = PubSubConnection("localhost:1", lambda refresh: credentials, ca_file)
     with pytest.raises(SettingsError, match="SFCDC_CA_FILE"):
         connection.get_topic("/data/ChangeEvents")
 

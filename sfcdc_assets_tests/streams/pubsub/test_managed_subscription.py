@@ -56,7 +56,7 @@ class Org:
         self.org.managed_subscriptions.create(NAME, NAME, TOPIC, "LATEST", "LATEST", "RUN")
         self.connect = lambda: PubSubConnection(
             f"localhost:{self.server.port}",
-            lambda _: Credentials(token, "https://localhost:1", self.org.organization_id),
+            lambda refresh: Credentials(token, "https://localhost:1", self.org.organization_id),
             certificate.ca_file,
             sleep=lambda seconds: sleep(min(seconds, 0.2)),
         )

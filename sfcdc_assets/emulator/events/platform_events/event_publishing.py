@@ -125,14 +125,14 @@ class EventPublisher:
         """Return how many events of a kind may still be published in the hour that ends now."""
         settings = self._org.settings
         most = settings.hourly_published_events if high_volume else settings.hourly_published_standard_events
-        return most - self._count(HOUR, high_volume)
+        return most - self._count(HOUR, high_volume=high_volume)
 
     def published_between(self, start: int, end: int) -> int:
         """Events of both kinds published from one full minute to another (epoch ms)."""
         with self._org.database.lock:
             return self._log.count_between(start, end)
 
-    def _count(self, milliseconds: int, high_volume: bool) -> int:
+    def _count(self, milliseconds: int, *, high_volume: bool) -> int:
         names = [each.name for each in self._org.platform_events.all.values() if each.is_high_volume == high_volume]
         with self._org.database.lock:
             return self._log.count(names, self._org.clock() - milliseconds)

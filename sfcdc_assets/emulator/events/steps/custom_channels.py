@@ -20,11 +20,12 @@ class CustomChannels:
         self._org = org
         self._codec = codec
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, each with the channels that it is on."""
         selected = frozenset(self._org.selected_entities)
-        return [self._on_channels(each, each.entity in selected) for each in drafts]
+        return [self._on_channels(each, is_selected=each.entity in selected) for each in drafts]
 
-    def _on_channels(self, each: EventDraft, is_selected: bool) -> EventDraft:
+    def _on_channels(self, each: EventDraft, *, is_selected: bool) -> EventDraft:
         channels = self._org.channels.custom_channels_of(each.entity)
         if is_selected and not channels:
             return each

@@ -35,6 +35,7 @@ class Enrichment:
         self._codec = codec
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events with the values of the enriched fields beside what changed."""
         result: list[EventDraft] = []
         for each in drafts:
             if not may_be_enriched(each):

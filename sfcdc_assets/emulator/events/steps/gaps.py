@@ -37,7 +37,8 @@ class InternalErrors:
         self._faults = faults
         self._is_exposed = is_exposed
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, those that an armed fault strikes as gap events."""
         return [
             as_gap(each) if self._is_exposed(each) and self._faults.take(Fault.INTERNAL_ERROR) else each
             for each in drafts
@@ -57,6 +58,7 @@ class DatabaseChanges:
         self._is_exposed = is_exposed
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, those of a change made in the database itself as gap events."""
         is_one = any(change.is_database_change for change in transaction.changes)
         if not any(self._is_exposed(each) for each in drafts) or not (
             is_one or self._faults.take(Fault.DATABASE_CHANGE)

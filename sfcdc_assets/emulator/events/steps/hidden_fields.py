@@ -20,7 +20,8 @@ class HiddenFields:
     def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events without what field-level security hides."""
         return [self._without_hidden(each, self._org.field_security.hidden(each.entity)) for each in drafts]
 
     def _without_hidden(self, each: EventDraft, hidden: frozenset[str]) -> EventDraft:

@@ -21,6 +21,7 @@ class LargeTexts:
         self._codec = codec
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events with diffs in place of large texts that changed a little."""
         return [self._with_differences(transaction, each) for each in drafts]
 
     def _with_differences(self, transaction: Transaction, each: EventDraft) -> EventDraft:

@@ -21,7 +21,8 @@ class Overflow:
         self._faults = faults
         self._is_exposed = is_exposed
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, or overflow events in their place where there are too many."""
         settings = self._org.settings
         threshold = settings.overflow_threshold
         size = sum(_changes(each) for each in drafts if self._is_exposed(each))

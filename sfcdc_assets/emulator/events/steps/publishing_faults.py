@@ -27,6 +27,7 @@ class PublishingFaults:
         self._faults = faults
 
     def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, those that an armed fault strikes marked for it."""
         return [self._marked(transaction, each) for each in drafts]
 
     def _marked(self, transaction: Transaction, each: EventDraft) -> EventDraft:
@@ -48,7 +49,8 @@ class Losses:
         self._faults = faults
         self._is_exposed = is_exposed
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events but for those that an armed fault loses."""
         return [each for each in drafts if not (self._is_exposed(each) and self._faults.take(Fault.LOST_EVENT))]
 
 
@@ -61,7 +63,8 @@ class LateDates:
     def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, the last one dated a second later where the org is set to do so."""
         if not self._org.settings.late_last_events or len(drafts) < 2:
             return drafts
         *others, last = drafts

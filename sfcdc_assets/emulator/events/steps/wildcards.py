@@ -16,7 +16,8 @@ class Wildcards:
     def __init__(self, org: EmulatedOrg) -> None:
         self._org = org
 
-    def __call__(self, transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+    def __call__(self, _transaction: Transaction, drafts: Sequence[EventDraft]) -> Sequence[EventDraft]:
+        """Return the events, those about a wildcard naming no fields where the org is set to name none."""
         if self._org.settings.wildcard_names_field:
             return drafts
         return [
