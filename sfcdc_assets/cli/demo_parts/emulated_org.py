@@ -30,7 +30,6 @@ _STOCK_RECORDS = 100
 
 
 def serve(
-    *,
     console: Console,
     interruption: Interruption,
     directory: Path,
@@ -41,6 +40,7 @@ def serve(
     traffic: float,
     public_key: Path | None = None,
     host_names: Sequence[str] = (),
+    *,
     is_sandbox: bool = False,
     opens_browser: bool = False,
     faults_file: Path | None = None,

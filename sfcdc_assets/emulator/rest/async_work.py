@@ -61,7 +61,7 @@ class AsyncWork:
         else:
             keep("[")
         for rows in org.rest_view.stream(compiled.sql, compiled.parameters, _BLOCK):
-            keep(as_text(compiled, rows, job.api_version, is_first=count == 0))
+            keep(as_text(compiled, rows, version=job.api_version, is_first=count == 0))
             count += len(rows)
         if job.content_type == "JSON":
             keep("]")
@@ -102,12 +102,12 @@ def _records(job: AsyncJob, data: str) -> list[dict[str, Any]]:
     return records
 
 
-def _csv_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], _version: str, *, _is_first: bool) -> str:
+def _csv_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], **_of_json: object) -> str:
     columns = [cells(each.field, [row[each.first] for row in rows]) for each in compiled.selected]
     return "".join(csv_lines(columns, ",", "\n"))
 
 
-def _json_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], version: str, *, is_first: bool) -> str:
+def _json_rows(compiled: CompiledQuery, rows: Sequence[Sequence[Any]], *, version: str, is_first: bool) -> str:
     text = ",".join(json.dumps(_json_record(compiled, row, f"/services/data/v{version}")) for row in rows)
     return text if is_first else f",{text}"
 

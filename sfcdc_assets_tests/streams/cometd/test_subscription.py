@@ -243,9 +243,9 @@ def test_credentials_that_stay_refused_are_reported_after_one_fresh_token(org: S
     assert isinstance(transport, CometdTransport)
     token = transport._connection.token
 
-    def counted(refresh: bool) -> str:
+    def counted(*, refresh: bool) -> str:
         asked.append(refresh)
-        return token(refresh)
+        return token(refresh=refresh)
 
     transport._connection = replace(transport._connection, token=counted)
     subscription = subscribed(org)
