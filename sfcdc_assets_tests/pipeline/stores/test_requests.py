@@ -22,7 +22,7 @@ __all__ = ["no_settings_but_the_tests_own"]
 FEW, MANY = 1, 3
 
 MOST_OF_AN_ENTITY = {"HEAD": 53, "GET": 17, "LIST": 9, "PUT": 5}
-"""Of a batch of 20 events in two files, in a process that has applied one before: docs/scaling.md lists them."""
+"""Of a batch of 20 events in two files, in a process that has applied one before: docs/scaling.md adds them up."""
 
 
 @pytest.fixture
