@@ -1,11 +1,10 @@
-"""docs/scenarios.md from the scenarios' files, and from what is known of the guides' sample messages."""
+"""docs/scenarios.md from the scenarios' files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from sfcdc_assets.emulator.scenarios.scenario import FOLDER, scenarios
-from sfcdc_assets_tests.emulator.guide_samples import OTHERS, samples
 
 _PAGE = """\
 # Scenarios
@@ -65,45 +64,21 @@ command with one sentence that names the step.
 
 ## The sample messages of the vendor's guides
 
-Every change event that the Change Data Capture Developer Guide (52.0) shows is compared, field by field, with the event of
-a scenario: names, presence, types, the header, `changeType`, sequence numbers, `changedFields`. Values that are an org's own
-(ids, times, keys) are compared by their form.
-
-| message | scenario | other than in the guide, and why |
-|---|---|---|
-{samples}
-
-The guides show other messages too, which no scenario produces:
-
-| guide | message | why not | compared by |
-|---|---|---|---|
-{others}
+Tests compare every change event that the Change Data Capture Developer Guide (52.0) shows, field by field, with the event of
+a scenario (names, presence, types, header; an org's own ids, times and keys by their form), and the other messages of that guide and
+of the Streaming API Developer Guide (41.0) with what the org sends. `sfcdc_assets_tests/emulator/guide_samples.yaml` says which scenario
+each is compared with, what differs and why; `guide_samples.py` lists those that no scenario produces, with their tests.
 """  # noqa: E501 - the lines of the pages are longer
 
 
 def scenarios_page() -> str:
-    """The text of docs/scenarios.md."""
+    """Return the text of docs/scenarios.md."""
     return _PAGE.format(
         scenarios="\n\n".join(_sections()),
         example=(FOLDER / "lead-conversion.yaml").read_text(),
-        samples="\n".join(_sample_rows()),
-        others="\n".join(
-            f"| {each.guide} | {each.section} | {each.why} | {_test(each.covered_by)} |" for each in OTHERS
-        ),
     )
-
-
-def _test(covered_by: str | None) -> str:
-    return "" if covered_by is None else f"`{covered_by.rpartition('::')[2]}`"
 
 
 def _sections() -> Iterable[str]:
     for each in scenarios().values():
         yield f"**`{each.name}`: {each.title}.** {each.happens}<br>*Received:* {each.received}"
-
-
-def _sample_rows() -> Iterable[str]:
-    for each in samples():
-        reasons = {**each.differs, **each.more, **dict.fromkeys(each.names.values(), "named otherwise there")}
-        other = "; ".join(f"`{name}`: {why}" for name, why in reasons.items()) or "nothing"
-        yield f"| {each.section} (p. {each.page}) | `{each.scenario}` | {other} |"
