@@ -37,6 +37,7 @@ from sfcdc_assets.orchestration.jobs.sync import Landed, PreparedEntities
 from sfcdc_assets.orchestration.run_scope import NotInMemory, RunScope
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrgUnavailable
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
 CHECKS = {spec.name for check in defs.asset_checks or () for spec in check.check_specs}
@@ -356,3 +357,17 @@ def test_a_step_that_is_started_without_the_one_before_says_what_to_do() -> None
     assert scope.handed_on(PreparedEntities).of == {}
     with pytest.raises(NotInMemory, match=r"found \(Landed\) is not in this process.*Launch the job again"):
         scope.handed_on(Landed)
+
+
+def test_a_run_that_goes_on_says_in_its_step_why_it_is_still_started_and_when_it_ends(synced: EmulatedPipeline) -> None:
+    change_both(synced, "followed")
+    assert not synced.sensor_tick().run_requests, "what landed just now may not be complete"
+    clock.sleep(load_settings().settle_seconds)
+    (request,) = synced.sensor_tick().run_requests or ()
+    run = synced.launch("sync", run_config=request.run_config)
+    assert run.success
+    of_the_step = [each.message for each in synced.instance.all_logs(run.run_id) if each.step_key == "follow"]
+    (said,) = [line for line in of_the_step if "goes on" in line]
+    assert "with what the sensor lands, for up to 10 minutes" in said
+    assert "ends when nothing has come for 20 s or another run waits" in said
+    synced.assert_equal_to_the_org(BOTH)
