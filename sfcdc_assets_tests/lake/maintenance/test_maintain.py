@@ -26,11 +26,17 @@ from sfcdc_assets_tests.lake.maintenance.test_pack import land
 
 ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"
 STATE = "current_state/Account"
-NOW = datetime.now(UTC) + timedelta(minutes=30)
-"""A cut is reached after its tables were made."""
+NOW = datetime.now(UTC)
+"""When the test begins (`_now`), half an hour on: a cut is reached after its tables were made."""
 SCHEMA = pa.schema(
     [("Id", pa.string()), ("number", pa.int64()), ("_is_deleted", pa.bool_()), ("_in_doubt", pa.bool_())]
 )
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and tables have the machine's time, and a suite may take an hour from its collection to this file."""
+    monkeypatch.setitem(globals(), "NOW", datetime.now(UTC) + timedelta(minutes=30))
 
 
 @pytest.fixture
@@ -44,8 +50,8 @@ def opened(warehouse: Warehouse, name: str) -> Table:
     return table
 
 
-def maintained(warehouse: Warehouse, days: int = 7, now: datetime = NOW) -> dict[str, TableDone]:
-    return {done.table: done for done in maintain(warehouse, Retention(days), int(now.timestamp() * 1000))}
+def maintained(warehouse: Warehouse, days: int = 7, now: datetime | None = None) -> dict[str, TableDone]:
+    return {done.table: done for done in maintain(warehouse, Retention(days), int((now or NOW).timestamp() * 1000))}
 
 
 def aged(warehouse: Warehouse, days: float) -> None:
