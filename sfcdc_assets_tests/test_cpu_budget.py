@@ -14,7 +14,7 @@ CONFTEST = """
 from sfcdc_assets_tests import cpu_budget
 from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary
 
-cpu_budget.SECONDS = cpu_budget.SECONDS_OF_CHILDREN = 0.3
+cpu_budget.SECONDS = cpu_budget.SECONDS_OF_CHILDREN = {seconds}
 cpu_budget.LOOP_SECONDS = {loop_seconds}
 """
 TESTS = """
@@ -48,10 +48,10 @@ def test_of_a_dear_fixture(dear):
 """
 
 
-def outcomes(folder: Path, *options: str, loop_seconds: float = 60) -> tuple[set[str], str]:
-    """What came of each test, and what was printed, where the limits were set on a machine that takes so long for the
-    loop that measures a machine."""
-    (folder / "conftest.py").write_text(CONFTEST.format(loop_seconds=loop_seconds))
+def outcomes(folder: Path, *options: str, seconds: float = 0.15, loop_seconds: float = 60) -> tuple[set[str], str]:
+    """What came of each test, and what was printed, with this budget, where the limits were set on a machine that takes
+    so long for the loop that measures a machine."""
+    (folder / "conftest.py").write_text(CONFTEST.format(seconds=seconds, loop_seconds=loop_seconds))
     (folder / "test_it.py").write_text(TESTS)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     done = subprocess.run(
@@ -66,7 +66,7 @@ def outcomes(folder: Path, *options: str, loop_seconds: float = 60) -> tuple[set
     return {" ".join(each) for each in found}, done.stdout
 
 
-def test_a_test_that_takes_more_than_its_budget_of_cpu_fails_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_test_that_takes_more_than_twice_its_budget_of_cpu_fails_and_says_what_to_do(tmp_path: Path) -> None:
     found, printed = outcomes(tmp_path)
     assert found == {
         "PASSED test_that_waits",
@@ -77,6 +77,17 @@ def test_a_test_that_takes_more_than_its_budget_of_cpu_fails_and_says_what_to_do
     }, printed
     assert "are the most that `make test` allows a test. Make it cheaper, or give it the mark `slow`" in printed
     assert "s of CPU, without Spark's. The most: test_it.py" in printed
+
+
+def test_a_test_that_takes_a_little_more_than_its_budget_passes_and_is_named_at_the_end(tmp_path: Path) -> None:
+    found, printed = outcomes(tmp_path, seconds=0.4)
+    assert {each.partition(" ")[0] for each in found} == {"PASSED"}, printed
+    named = re.findall(r"::(\w+) took \d+ s of CPU( in processes that it started)?, more than 0 s", printed)
+    assert dict(named) == {
+        "test_that_computes": "",
+        "test_that_has_it_computed": " in processes that it started",
+        "test_of_a_dear_fixture": "",
+    }
 
 
 def test_a_machine_that_is_slower_may_take_more(tmp_path: Path) -> None:
