@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -21,6 +22,9 @@ for pool in ("POLARS_MAX_THREADS", "TOKIO_WORKER_THREADS", "OMP_NUM_THREADS"):
 # Tests start a hundred processes; each would compile the package again where a shell forbids to keep what was compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What is imported and collected stays to the end: Python's garbage collector would walk it again and again.
+gc.disable()
 
 # Machines under load are slow, not wrong; a failing example prints how to run it again.
 settings.register_profile("suite", deadline=None, print_blob=True, max_examples=50)
@@ -75,6 +79,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest comes first, and what fills the gaps at the end last; needs `--no-loadscope-reorder`."""
     items.sort(key=lambda item: _turn(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """From now on there is garbage, and only what is new is looked at."""
+    gc.freeze()
+    gc.enable()
 
 
 def _turn(nodeid: str) -> int:
