@@ -28,7 +28,7 @@ from sfcdc_assets.runtime.foreign_text import unicode_bytes, unicode_text
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.snapshot.pages import csv_schema, page_table
-from sfcdc_assets.timeline.decoded_events import FEWEST_AT_ONCE, EventReader
+from sfcdc_assets.timeline.decoded_events import FIELDS_AT_ONCE, FIELDS_OF_A_HEADER, EventReader
 from sfcdc_assets.timeline.values import FROM_MEMBER
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, header, optional, payload
 
@@ -59,6 +59,8 @@ DESCRIBED = described_object(
 PLAIN = columns(SCHEMA, DESCRIBED)
 KEY = HashKey.of("a key for the tests")
 HASHED = tuple(column if column.name == "Id" else column.hashed(KEY) for column in PLAIN)
+ENOUGH_FOR_A_BATCH = FIELDS_AT_ONCE // FIELDS_OF_A_HEADER + 1
+"""Events that are read at once."""
 HALF = "cut \ud83d"
 HOSTILE = (
     *(HALF, "\ude00\ud83d", "\x00", "", " ", "nan", "1e999", "true", "9" * 400, "../x", "a" * 15),
@@ -134,7 +136,7 @@ def test_an_event_in_avro_with_any_value_is_read_or_is_suspect_by_itself(data: s
     hostile = payload(SCHEMA, header(change_type="CREATE"), body)
     sound = payload(SCHEMA, header(change_type="CREATE"), {"Int__c": 7})
     one_by_one = read_events([hostile, sound], of)
-    at_once = read_events([hostile] + [sound] * 10 * FEWEST_AT_ONCE * 4, of)
+    at_once = read_events([hostile] + [sound] * ENOUGH_FOR_A_BATCH, of)
     assert repr(one_by_one[0]) == repr(at_once[0])
     assert one_by_one[1]["error"] is None
 

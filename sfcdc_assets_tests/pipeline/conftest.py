@@ -17,14 +17,12 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import (
-    ENDED_AT,
     batches_in_this_process,
     copied,
+    keep,
     make_pipeline,
-    new_org,
     no_settings_but_the_tests_own,
     only_settings_of_tests,
-    served,
 )
 from sfcdc_assets_tests.pipeline.story import go_on
 
@@ -57,15 +55,7 @@ def applied_by(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def day_zero(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an org of two objects and a warehouse that equals it; tests work on copies, never on it."""
-    folder = tmp_path_factory.mktemp("day_zero") / "org"
-    org = new_org(folder, ("Account", "Contact"), records=30)
-    with pytest.MonkeyPatch.context() as patch, batches_in_this_process():
-        only_settings_of_tests(patch)
-        patch.chdir(folder)
-        with served(org, folder, patch) as pipeline:
-            pipeline.sync()
-            (folder / ENDED_AT).write_text(str(org.clock()))
-    return folder
+    return keep(tmp_path_factory.mktemp("day_zero") / "org", ("Account", "Contact"), records=30)
 
 
 @pytest.fixture

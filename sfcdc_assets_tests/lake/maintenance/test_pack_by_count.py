@@ -71,11 +71,11 @@ def look(instance: dg.DagsterInstance, warehouse: Warehouse) -> dg.RunRequest | 
 
 
 def test_over_a_day_of_ticks_the_number_of_files_stays_flat(warehouse: Warehouse, instance: dg.DagsterInstance) -> None:
-    """A tick for each four minutes, and a look for each twenty."""
+    """A tick for each six minutes, and a look for each thirty."""
     counts = []
-    for minute in range(0, 24 * 60, 4):
+    for minute in range(0, 24 * 60, 6):
         tick(warehouse, minute * 10 + 1)
-        if minute % 20 == 0 and why_not_packed(instance, warehouse, None) is None:
+        if minute % 30 == 0 and why_not_packed(instance, warehouse, None) is None:
             assert [done.failure for done in pack_where_many(warehouse, None)] == [None]
         counts.append(files(warehouse))
     quarter = len(counts) // 4

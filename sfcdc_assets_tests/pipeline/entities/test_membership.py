@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,32 +20,42 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import Member
 from sfcdc_assets.timeline.doubt import Doubt
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.fixtures import copied, keep
 from sfcdc_assets_tests.pipeline.story import Requests, ledger
 
+ENTITIES = ("Account", "Contact")
 SALES = "/data/Sales__chn"
 SETTLED_SECONDS = 601.0
 THEN, LATER = datetime(2026, 3, 1, 8, tzinfo=UTC), datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-@pytest.fixture
-def synced(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """A pipeline whose tables equal the org; nothing but what these tests are about finds a difference."""
+@pytest.fixture(autouse=True)
+def nothing_else_finds_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No audit, and lines that are not broken."""
     monkeypatch.setenv("SFCDC_AUDIT_PERCENT", "0")
     monkeypatch.setenv("COLUMNS", "300")
-    pipeline = make_pipeline("Account", "Contact", records=6)
-    pipeline.sync()
-    return pipeline
+
+
+@pytest.fixture(scope="module")
+def small_day_zero(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an org of few records, and a warehouse that equals it."""
+    return keep(tmp_path_factory.mktemp("members") / "org", ENTITIES, records=6)
+
+
+@pytest.fixture
+def synced(small_day_zero: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+    """A pipeline whose tables equal the org."""
+    with copied(small_day_zero, tmp_path / "org", monkeypatch) as pipeline:
+        yield pipeline
 
 
 @pytest.fixture
 def filtered(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
     """The same over a custom channel, of which nothing is filtered yet."""
-    monkeypatch.setenv("SFCDC_AUDIT_PERCENT", "0")
-    monkeypatch.setenv("COLUMNS", "300")
-    pipeline = make_pipeline("Account", "Contact", records=6)
+    pipeline = make_pipeline(*ENTITIES, records=6)
     monkeypatch.setenv("SFCDC_CHANNELS", SALES)
     pipeline.org.channels.create("Sales__chn")
-    for entity in ("Account", "Contact"):
+    for entity in ENTITIES:
         pipeline.org.channels.add_member("Sales__chn", entity)
     pipeline.sync()
     return pipeline
@@ -200,7 +211,7 @@ def test_a_channel_that_is_deleted_and_made_again_is_read_again(filtered: Emulat
     filtered.org.channels.delete(channel.id)
     change_without_event(filtered)
     filtered.org.channels.create("Sales__chn")
-    for entity in ("Account", "Contact"):
+    for entity in ENTITIES:
         filtered.org.channels.add_member("Sales__chn", entity)
     filtered.sync()
     assert opened(filtered) == [("missed_events", "open")]
