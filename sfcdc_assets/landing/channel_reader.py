@@ -405,11 +405,11 @@ class ChannelReader:
         instance = self._org.instance_name()
         if instance is None or instance == self._instance:
             return None
-        organization_id = self._org.session.organization_id
-        lost = follow_instance(self._warehouse, self._channel, organization_id, instance, clock.now_ms())
+        organization_id, name = self._org.session.organization_id, self._org.instance_name
+        lost = follow_instance(self._warehouse, self._channel, organization_id, name, clock.now_ms())
         if lost is not None:
             self._close()
-        self._instance = instance
+        self._instance = name()
         return lost
 
     def _lose_checkpoint(self, reason: str) -> None:

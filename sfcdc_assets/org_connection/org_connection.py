@@ -39,7 +39,7 @@ class OrgConnection:
     """Whether the user is shown all of it."""
     vanish_limits: VanishLimits
     """How much of it may be gone at once."""
-    instance_name: Callable[[], str | None]
+    instance_name: InstanceName
     """The name of the instance that the org is on, asked now and then; None when the org does not say."""
     new_transport: Callable[[str], Transport]
     """Another one, for a subscription of its own to a channel; whoever makes one closes it."""

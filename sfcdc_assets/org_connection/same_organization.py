@@ -19,6 +19,7 @@ from sfcdc_assets.lake.tables.organization import OrganizationLog, commits_are_a
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
+from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 
 
@@ -102,15 +103,22 @@ def accept_organization(
     return broken_at
 
 
-def follow_instance(warehouse: Warehouse, channel: str, organization_id: str, instance: str, now_ms: int) -> str | None:
+def follow_instance(
+    warehouse: Warehouse, channel: str, organization_id: str, name: InstanceName, now_ms: int
+) -> str | None:
     """Return why the channel's checkpoint is lost, if it is another instance's; its order is broken then.
+
+    A name that differs from the noted one may be the older of the two: another process has noted a move that this one,
+    which asks seldom, has not heard of. So the org is asked once more, and nothing is broken while it does not answer.
 
     An org that moves keeps its organization id, and a replay id of the old instance may mean another event on the new
     one without being refused. The instance is noted last: after a crash in between the order is broken once more, which
     changes nothing. Raises `ConcurrentCommit`.
     """
-    before = OrganizationLog(warehouse).instance(channel)
-    if instance == before:
+    before, instance = OrganizationLog(warehouse).instance(channel), name()
+    if before not in (None, instance):
+        instance = name.asked_now()
+    if instance is None or instance == before:
         return None
     table = landed_table(warehouse, channel)
     checkpoint, reason = table.checkpoint(channel), None

@@ -44,13 +44,23 @@ class InstanceName:
 
     def __call__(self) -> str | None:
         """Return the name; None when the org does not say it."""
-        now = clock.current().monotonic()
-        if now >= self._ask_at:
-            self._ask_at = now + ASKED_EVERY_SECONDS
-            try:
-                self._name = instance_name(self._session)
-                self._failures = 0
-            except (TransientError, UnexpectedAnswer, SessionExpired):
-                self._ask_at = now + min(LONGEST_SECONDS, UNREACHABLE_SECONDS * 2.0 ** min(self._failures, 30))
-                self._failures += 1
+        if clock.current().monotonic() >= self._ask_at:
+            self._ask()
         return self._name
+
+    def asked_now(self) -> str | None:
+        """Return the name that the org says just now, whenever it was asked before; None when it says none, or while it
+        is not asked because it did not answer."""
+        if self._failures == 0 or clock.current().monotonic() >= self._ask_at:
+            self._ask()
+        return self._name if self._failures == 0 else None
+
+    def _ask(self) -> None:
+        now = clock.current().monotonic()
+        self._ask_at = now + ASKED_EVERY_SECONDS
+        try:
+            self._name = instance_name(self._session)
+            self._failures = 0
+        except (TransientError, UnexpectedAnswer, SessionExpired):
+            self._ask_at = now + min(LONGEST_SECONDS, UNREACHABLE_SECONDS * 2.0 ** min(self._failures, 30))
+            self._failures += 1

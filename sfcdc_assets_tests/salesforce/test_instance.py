@@ -52,6 +52,18 @@ def test_a_rest_side_that_cannot_be_reached_leaves_the_name_as_it_was_and_is_ask
     assert description == ["USA1", "USA1", "USA1", "USA2", "USA2", "USA2", "USA2"]
 
 
+def test_who_must_know_the_instance_now_asks_at_once_and_gets_no_name_that_the_org_did_not_say(org, session):
+    org.on("GET", "query/", named("USA1"), named("USA2"), Answer(503, []), named("USA3"))
+    time = MovedByHand()
+    with clock.using(time):
+        name = InstanceName(session)
+        assert (name(), name.asked_now(), name()) == ("USA1", "USA2", "USA2")
+        assert (name.asked_now(), name.asked_now(), name()) == (None, None, "USA2")
+        assert len(org.requests("GET", "query/")) == 3, "it is not asked each time while it does not answer"
+        time.seconds += 60
+        assert name.asked_now() == "USA3"
+
+
 @pytest.mark.parametrize("answer", [Answer(503, []), Answer(200, "<html>Hello</html>")])
 def test_one_that_fails_for_a_day_is_asked_an_hour_apart_and_stops_nothing(org, session, answer):
     org.on("GET", "query/", named("USA1"), answer)

@@ -11,8 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.assets.specs import channel_key
+from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_connection.same_organization import WrongOrganization
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, ledger, story, unhealed, waits
@@ -144,6 +149,24 @@ def test_an_org_on_another_instance_is_read_again_though_its_replay_ids_are_good
     assert lost_checkpoint(org)["reason"] == f"the org moved from the instance {before} to {org.org.instance_name}"
     (*_, last) = org.sync()
     assert last.jobs == (), "it is lost once"
+
+
+def test_a_process_that_has_not_heard_of_a_move_which_another_has_noted_loses_no_checkpoint(
+    org: EmulatedPipeline,
+) -> None:
+    """It asks every ten minutes; the name that it knows is the older one."""
+    org.sync()
+    warehouse = Warehouse(str(org.warehouse))
+    with connect(load_settings()) as connection:
+        with Poller(warehouse, connection, 1.0) as poller:
+            poller.land(CHANNEL, TICK)
+        org.org.change_instance()
+        org.sync()
+        noted = lost_checkpoint(org)
+        assert noted["reason"].endswith(str(org.org.instance_name))
+        with Poller(warehouse, connection, 1.0) as poller:
+            assert poller.land(CHANNEL, TICK).lost_checkpoint is None
+    assert lost_checkpoint(org) == noted
 
 
 def test_a_start_from_the_earliest_event_is_not_made_when_it_would_use_up_the_deliveries(
