@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import polars as pl
 import pyarrow as pa
 
@@ -13,6 +15,7 @@ def arrow_frame(table: pa.Table) -> pl.DataFrame:
     return frame
 
 
+@lru_cache(maxsize=256)
 def empty_rows(schema: pa.Schema) -> pl.DataFrame:
-    """No rows, with the polars types of a table's Arrow schema."""
+    """No rows, with the polars types of a table's Arrow schema: one frame for all who ask, as frames never change."""
     return arrow_frame(schema.empty_table())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
+from os.path import join
 from pathlib import Path
 
 from pyarrow import fs
@@ -37,14 +39,19 @@ class Warehouse:
         keep Python from going on, and in an object store mostly waiting."""
         return 4 if self.is_local else 32
 
-    @property
+    @cached_property
     def folder(self) -> Path:
-        """The local root as an absolute path. Raises `WarehousePathUnusable`."""
+        """The local root as an absolute path, found once: it is part of the name of every file that is opened. Raises
+        `WarehousePathUnusable`."""
         folder = Path(self.root.removeprefix("file://")).expanduser().absolute()
         found = _UNUSABLE.search(str(folder))
         if found is not None:
             raise WarehousePathUnusable(str(folder), found[0])
         return folder
+
+    @cached_property
+    def _folder(self) -> str:
+        return str(self.folder)
 
     def uri(self, table: str) -> str:
         """URI of a table named by its path below the root, such as `current_state/Account`. Raises `TableNameUnusable`
@@ -52,7 +59,7 @@ class Warehouse:
         if table and not _TABLE.fullmatch(table):
             raise TableNameUnusable(table)
         if self.is_local:
-            return str(self.folder / table)
+            return join(self._folder, table) if table else self._folder
         return f"{self.root.rstrip('/')}/{table}"
 
     def filesystem(self, table: str) -> fs.FileSystem:

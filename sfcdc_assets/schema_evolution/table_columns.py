@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from sfcdc_assets.change_events.columns import Column, columns, columns_of_arrow
 from sfcdc_assets.change_events.compound_field import leaf_columns
 from sfcdc_assets.change_events.event_schema import schema_fields
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy, PrivacyConflict
-from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas
+from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas, described_by
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.object_description import ObjectDescription
@@ -70,7 +71,8 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     if not known:
         raise SchemaMissing(entity)
     describe = newest_describe(known)
-    every = [column for schema in known for column in columns(json.loads(schema.schema_json), describe)]
+    described = next((schema.describe_json for schema in reversed(known) if schema.describe_json), None)
+    every = [column for schema in known for column in _columns(schema.schema_json, described)]
     spelt = by_any_case(column.name for column in every)
     found = {column.name: column for column in every if spelt[column.name.lower()] == column.name}
     if describe is not None:
@@ -87,6 +89,12 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
             found[name] = replace(found[name], large_text=True)
     retired = [column for name, column in present.items() if name not in found]
     return privacy.columns(entity, (*found.values(), *retired), _compounds_if_concerned(known, entity, privacy))
+
+
+@lru_cache(maxsize=256)
+def _columns(schema_json: str, describe_json: str | None) -> tuple[Column, ...]:
+    """Return what a schema and a describe make, of which each run of an entity asks several times."""
+    return columns(json.loads(schema_json), described_by(describe_json) if describe_json else None)
 
 
 def _in_case_of(own: Mapping[str, str], column: Column) -> Column:

@@ -27,7 +27,10 @@ def steps_of(rows: pl.DataFrame, changes: pl.DataFrame, reads: pl.DataFrame) -> 
 
     `rows`: of `current_state`; `changes`: `CHANGES` with `blocked`; `reads`: columns, `READ_COLUMNS`, `read_type`.
     """
-    news = pl.concat([_of_changes(changes), _of_reads(reads)])
+    # Mostly there are only changes, or only reads, and a query of no rows takes as long as one of a few.
+    news = _of_changes(changes) if reads.is_empty() else _of_reads(reads)
+    if not (changes.is_empty() or reads.is_empty()):
+        news = pl.concat([_of_changes(changes), news])
     concerned = news.select(pl.col("Id")).unique()
     start = _of_rows(rows).join(concerned, on="Id", how="semi", maintain_order="left")
     first = pl.col("source") == ROW

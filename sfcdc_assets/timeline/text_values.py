@@ -34,7 +34,7 @@ def texts_of_changes(changes: pl.DataFrame, rebuilt: pl.DataFrame, columns: Sequ
     """Rows for the large-text cells of changes, diffs already replaced by their values; a diff that is not among the
     `rebuilt` shows no value."""
     names = {index: column.kept_from or column.name for index, column in enumerate(columns) if column.keeps_texts}
-    if not names:
+    if not names or changes.is_empty():
         return empty_rows(TEXT_FIELDS)
     cells = (
         changes.select("record_id", "position", "cells", "diff_columns")

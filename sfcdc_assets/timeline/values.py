@@ -122,6 +122,8 @@ class Sources:
 
     def _cells(self, changes: pl.DataFrame) -> dict[int, pl.DataFrame]:
         """Column index -> `step` and value of the changes' cells; `is_diff`: the value is a diff that waits."""
+        if changes.is_empty():
+            return {}
         cells = (
             changes.with_row_index("at")
             .select("at", "cells", "diff_columns", "blocked")

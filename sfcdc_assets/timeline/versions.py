@@ -100,7 +100,8 @@ def _parted(
     ends = {"_valid_to": versions["_valid_from"].shift(-1), "_superseded_at": versions["_position"].shift(-1)}
     shape = empty_rows(history_schema(columns)).schema
     before = versions.with_columns(**ends).filter(pl.Series(~is_last))
-    superseded = before.with_columns(pl.lit(batch).alias("_batch")).select(shape.names()).cast(shape)
+    superseded = before.with_columns(pl.lit(batch, pl.Int64).alias("_batch")).select(shape.names())
+    superseded = superseded if superseded.schema == shape else superseded.cast(shape)
     last = versions.filter(pl.Series(is_last)).drop(_ROW_ALONE)
     at_end = whole.filter(pl.Series(segments.ends)).select("Id", *_ROW_ALONE)
     at_end = at_end.with_columns(pl.Series("was_read", segments.any(sources.is_read)))

@@ -47,6 +47,11 @@ class Answers:
         self._replayed: tuple[int, Replayed | None] = (-1, None)
         self._schema: tuple[int, Any] = (-1, None)
 
+    def transactions(self, version: int) -> Mapping[str, int] | None:
+        """Return all of them, where the log was gone through here up to that version."""
+        at, replayed = self._replayed
+        return replayed.transactions if at == version and replayed is not None else None
+
     def transaction(self, version: int, application: str, ask: Callable[[], int | None]) -> int | None:
         """Return the version of an application's last transaction; asked where the log is not gone through here."""
         replayed = self._replay(version)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -40,6 +40,12 @@ SCHEMAS = pa.schema(
 )
 
 
+@lru_cache(maxsize=256)
+def described_by(describe_json: str) -> ObjectDescription:
+    """Return the description of an object from the form that is stored with its schemas."""
+    return ObjectDescription.from_json(json.loads(describe_json))
+
+
 @dataclass(frozen=True)
 class EventSchema:
     """One schema: its id, Avro JSON, entity (API name), when it was first seen (ms, UTC) and the object's describe.
@@ -57,7 +63,7 @@ class EventSchema:
     @property
     def describe(self) -> ObjectDescription | None:
         """What describe said, if it did."""
-        return ObjectDescription.from_json(json.loads(self.describe_json)) if self.describe_json else None
+        return described_by(self.describe_json) if self.describe_json else None
 
 
 class Schemas:
