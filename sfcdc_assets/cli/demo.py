@@ -64,10 +64,9 @@ def demo(
 ) -> None:
     """Copy an emulated org, follow its changes of every kind, and compare every table with the org field by field.
 
-    Starts an org of its own (REST and Pub/Sub over TLS on loopback), takes the snapshots, then has the org change in
-    rounds, with holes of every kind (gaps, overflows, unreadable events, duplicates ...), which sensor ticks and runs
-    through Dagster follow. A PushTopic, a generic channel and a platform event come along. Exit code 0 only if every
-    table equals the org and no doubt is left.
+    Starts an org of its own, takes the snapshots, then has the org change in rounds, with holes of every kind (gaps,
+    overflows, unreadable events, duplicates ...), which Dagster's sensors and runs follow. A PushTopic, a generic
+    channel and a platform event come along. Exit code 0 only if every table equals the org and no doubt is left.
     """
     require_emulator()
     check_java()

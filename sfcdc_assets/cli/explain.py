@@ -72,9 +72,9 @@ def explain(
 ) -> None:
     """Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from where.
 
-    Of a record of a PushTopic: which notifications and reads of its query made it, and what is in doubt. Of an event:
-    where it lies, which commit and run landed it, what it says, and why it could not be read, if so. Users have their
-    names where User is copied. Reads the tables only; makes no API calls. Times are UTC.
+    Of a record of a PushTopic: which notifications and reads made it, and what is in doubt. Of an event: where it lies,
+    which commit and run landed it, what it says, and why it could not be read. Users have their names where User is
+    copied. Makes no API calls. Times are UTC.
     """
     warehouse = Warehouse(load_settings().warehouse)
     channel = _channel(entity)

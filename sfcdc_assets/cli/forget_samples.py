@@ -24,9 +24,9 @@ class DagsterHomeMissing(SfcdcError):
 def forget_samples() -> None:
     """Delete the rows that materializations have shown in Dagster from its event log.
 
-    For when SFCDC_SAMPLE_ROWS was set, or a release that always showed ten rows has run: Dagster keeps what it was
-    given, the newest of each partition for ever. Only the samples go; every materialization stays, with its figures.
-    Set SFCDC_SAMPLE_ROWS to 0 first, or the next run stores new ones; a warning says so.
+    For when SFCDC_SAMPLE_ROWS was set, or a release that always showed ten rows has run: Dagster keeps the newest of
+    each partition for ever. Every materialization stays, with its figures. Set SFCDC_SAMPLE_ROWS to 0 first, or the
+    next run stores new ones; a warning says so.
 
     Works on the instance of DAGSTER_HOME and is safe beside its webserver and daemon. PostgreSQL frees the space with
     its next vacuum, and backups keep what they have. Makes no API calls.

@@ -82,10 +82,10 @@ def rebuild(
 ) -> None:
     """Build an entity's tables again from raw_events and all that was read of the org: the same rows.
 
-    They are built beside the present ones and take their place at the end: until then nothing changes, and a rebuild
-    that fails or is stopped costs nothing. Asks the org for nothing but what is new in its stream, or, with
-    --from-org, for a new snapshot, with which history begins again. A PushTopic's state is built from its
-    notifications, then compared with the topic's query. With --channel, rows change in place, file by file.
+    They are built beside the present ones and take their place at the end: a rebuild that fails or is stopped changes
+    nothing. Asks the org for what is new in its stream only, or, with --from-org, for a new snapshot, with which
+    history begins again. A PushTopic's state is built from its notifications, then compared with the topic's query.
+    With --channel, rows change in place, file by file.
     """
     from sfcdc_assets.cli.local_dagster.drive import sync_channels  # noqa: PLC0415 - Dagster is slow to load
     from sfcdc_assets.cli.local_dagster.instance import dagster_instance  # noqa: PLC0415

@@ -34,17 +34,17 @@ def spark(
 ) -> None:
     """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.
 
-    It saves each of them the start of a Java process: seconds. They find it by the file SFCDC_SPARK_STANDING, and
-    do without when it is not there, or has other code or options than they. It listens on the loopback interface only,
-    and asks for a token that stands in the file. Exit code 1 when Spark ends by itself, or when the code has changed:
-    for a service that is started again then. `sfcdc dev` has one of its own, and so has a code location of Dagster for
-    which neither SFCDC_SPARK_STANDING nor SFCDC_SPARK_REMOTE is set.
+    It saves each of them the start of a Java process. They find it by the file SFCDC_SPARK_STANDING, and do without
+    when it is not there, or has other code or options than they. It listens on the loopback interface only, and asks
+    for a token that stands in the file. Exit code 1 when Spark ends by itself, or when the code has changed: for a
+    service that is started again then. `sfcdc dev` has one of its own, and so has a code location of Dagster for which
+    neither SFCDC_SPARK_STANDING nor SFCDC_SPARK_REMOTE is set.
 
-    `--prepare` makes every later start of a Spark on this machine take half as long: what its Java process loads is
-    recorded once, 160 MB beside the Python environment. For the building of an image, or after an installation.
+    `--prepare` makes every later start of a Spark on this machine take half as long: it records once what its Java
+    process loads, 160 MB beside the Python environment. For the building of an image, or after an installation.
 
-    `--pack` is for a cluster whose workers do not have this package: the archive is shipped with each session. The
-    settings for that are printed on standard output, to be put into the environment or `.env`.
+    `--pack` is for a cluster whose workers do not have this package: the archive is shipped with each session. Prints
+    the settings for that, to be put into the environment or `.env`.
     """
     settings = load_settings(of_all=True)
     if archive is not None:

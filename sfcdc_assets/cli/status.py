@@ -73,9 +73,9 @@ def status(
 
     Exit code 1 when a table is damaged: each is named, with the command that mends it.
 
-    With --fail-if-stale, for cron and probes: nothing is printed, and exit code 0, when every channel was read within
-    that time, however quiet it is, and no landed event has waited longer for being applied. Otherwise exit code 1 and
-    one line that names the channels and entities. It does not ask Dagster, so it finds that Dagster is gone, too.
+    With --fail-if-stale, for cron and probes: exit code 0 and no output when every channel was read within that time,
+    however quiet it is, and no landed event has waited longer for being applied. Otherwise exit code 1 and one line
+    that names the channels and entities. It finds also that Dagster is gone.
     """
     settings = load_settings()
     if stale_after is not None:

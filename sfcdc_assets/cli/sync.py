@@ -48,12 +48,11 @@ def sync(
 ) -> None:
     """Poll every channel and bring the tables up to date, through Dagster, in this process.
 
-    For cron and tests: each channel's sensor is ticked and the runs it asks for are done here (snapshots on the first
-    day, then events), once, until all is applied, or with --watch until interrupted, as a service. With DAGSTER_HOME
-    set the runs show in that instance's UI. Progress and a summary go to standard
-    error. A first start says what it takes of the org's allowances, and asks when it is on a terminal.
-    Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped by Ctrl-C or SIGTERM. What was landed
-    before is kept.
+    For cron and tests: reads each channel as its sensor would and does the runs that follow (snapshots on the first
+    day, then events), once, until all is applied, or with --watch until interrupted. With DAGSTER_HOME set the runs
+    show in that instance's UI. Progress and a summary go to standard error. A first start says what it takes of the
+    org's allowances, and asks on a terminal. Exit code 0 when done, 1 with the reason when not; 130 or 143 when stopped
+    by Ctrl-C or SIGTERM. What was landed before is kept.
     """
     if watch and (until_caught_up or as_json):
         problem = "it goes on until interrupted, and cannot be combined with --until-caught-up or --json."

@@ -73,12 +73,12 @@ def verify(
 ) -> None:
     """Compare each entity's table with the org, record by record and field by field.
 
-    Reads by Bulk API 2.0, every entity whole or as far as the budget goes. Records that change while they are compared
-    are compared again, after a sync like that of `sfcdc sync`. Exit code 0 when all are equal, 3 when something differs
-    (what differs is listed), 1 when the comparison could not be made, also where records changed each time or stay in
-    doubt; an entity with a damaged table is named and left out. The last line is the verdict. With --repair what
-    differs is healed and compared again. Also checks that each record's versions in `history` follow one another up to
-    its row, and compares the state of each PushTopic with the topic's own query.
+    Reads every entity by Bulk API 2.0, whole or as far as the budget goes, and compares records that change meanwhile
+    again, after a sync. Exit code 0 when all are equal, 3 when something differs (it is listed), 1 when the comparison
+    could not be made, also where records changed each time or stay in doubt; an entity with a damaged table is named
+    and left out. The last line is the verdict. With --repair what differs is healed and compared again. Also checks
+    that the versions in `history` follow one another up to each row, and compares the state of each PushTopic with the
+    topic's own query.
     """
     damaged = _damaged(entity or []) if entity or not topic else []
     for each in damaged:
