@@ -154,19 +154,21 @@ class SimulatedClock(Clock):
         if beside is not None:
             beside.waits = (deadline, predicate)
         try:
-            return self._wait_for(condition, predicate, deadline)
+            return self._wait_for(condition, predicate, deadline, beside)
         finally:
             if beside is not None:
                 beside.waits = None
 
-    def _wait_for(self, condition: Condition, predicate: Callable[[], bool], deadline: float) -> bool:
+    def _wait_for(
+        self, condition: Condition, predicate: Callable[[], bool], deadline: float, beside: _Beside | None
+    ) -> bool:
         busy_since = time.monotonic()
         while not predicate():
             left = deadline - self.monotonic()
             is_driver = threading.get_ident() == self._driver
             until = self._all_idle_until(time.monotonic() - busy_since) if is_driver else None
             if until is None:
-                if left <= 0 and not is_driver:
+                if left <= 0 and not is_driver and (beside is None or self._is_idle(busy_since)):
                     return False
                 condition.wait(LOOK_SECONDS)
             elif left <= 0:
@@ -180,6 +182,11 @@ class SimulatedClock(Clock):
                     condition.acquire()
                 busy_since = time.monotonic()
         return True
+
+    def _is_idle(self, busy_since: float) -> bool:
+        """Whether nothing that the org has sent is on its way: a clock that runs ends a wait of a thread beside the
+        driver's no sooner than one of the driver's, however slow the machine is."""
+        return self._idle_until(time.monotonic() - busy_since) is not None
 
     def _all_idle_until(self, busy: float) -> int | None:
         """When the org or a thread beside the driver's does something next; None while one of them is at work."""
