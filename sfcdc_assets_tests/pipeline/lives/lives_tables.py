@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
 from sfcdc_assets.lake.tables.all_versions import all_versions
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -16,9 +17,11 @@ from sfcdc_assets_tests.pipeline.oracle import EPOCH
 
 def rows_of(warehouse: Warehouse, table: str, version: int | None = None) -> list[dict[str, Any]]:
     """All rows, or none if there is no such table."""
-    if not DeltaTable.is_deltatable(warehouse.uri(table)):
+    try:
+        opened = DeltaTable(warehouse.uri(table), version=version)
+    except TableNotFoundError:
         return []
-    return pa.table(DeltaTable(warehouse.uri(table), version=version).scan()).to_pylist()
+    return pa.table(opened.scan()).to_pylist()
 
 
 def landed_rows(warehouse: Warehouse, channel: str) -> list[dict[str, Any]]:
