@@ -37,7 +37,7 @@ from sfcdc_assets.orchestration.schedules import (
     forget_runs_every_night,
     maintain_every_night,
     sync_every_ten_minutes,
-    thin_out_every_hour,
+    thin_out_often,
 )
 from sfcdc_assets.orchestration.sensors.alerts import alert_sensors
 from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
@@ -74,7 +74,7 @@ defs = dg.Definitions(
     ],
     schedules=[
         sync_every_ten_minutes,
-        thin_out_every_hour,
+        thin_out_often,
         audit_every_night,
         audit_filtered_every_night,
         check_every_hour,

@@ -24,7 +24,7 @@ _SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("det
 APPLIED = pa.schema(
     [
         ("key_range", pa.int32()),
-        ("rewritten", pa.bool_()),
+        ("replaced", pa.list_(pa.string())),
         ("files", pa.list_(_FILE)),
         ("superseded", pa.list_(_FILE)),
         ("texts", pa.list_(_FILE)),
@@ -47,12 +47,12 @@ APPLIED = pa.schema(
 class Applied:
     """What was written for one key range, which no commit names yet, and what was found there.
 
-    `rewritten`: `files` take the place of the range's present ones. `superseded` and `texts` are files for `history`
+    `files` take the place of those that are `replaced` (paths). `superseded` and `texts` are files for `history`
     and `text_fields`. `rows_before` are those of the files that are replaced, `rows_after` those of the new ones.
     """
 
     key_range: int
-    rewritten: bool
+    replaced: tuple[str, ...] = ()
     files: tuple[WrittenKeyRange, ...] = ()
     superseded: tuple[WrittenKeyRange, ...] = ()
     texts: tuple[WrittenKeyRange, ...] = ()
@@ -67,7 +67,7 @@ class Applied:
         """Return the result that a row of `APPLIED` holds."""
         return cls(
             key_range=row["key_range"],
-            rewritten=row["rewritten"],
+            replaced=tuple(row["replaced"]),
             files=_files(row["files"]),
             superseded=_files(row["superseded"]),
             texts=_files(row["texts"]),

@@ -20,6 +20,7 @@ from sfcdc_assets.apply.plan import BatchPlan, plan
 from sfcdc_assets.apply.spark_job import Outcome, apply_events
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.entities.open_tables import OpenTables
+from sfcdc_assets.key_ranges.key_ranges import piece_bytes
 from sfcdc_assets.lake.delta.attempt_files import AttemptFiles
 from sfcdc_assets.lake.tables import current_state, history, raw_events, snapshots, text_fields
 from sfcdc_assets.lake.tables.raw_events import RawEvents
@@ -60,6 +61,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         roll_back_to=planned.roll_back_to,
         token=token,
         all_in_doubt=planned.all_in_doubt,
+        piece_bytes=piece_bytes(sum(file.size for file in tables.current_state.files().values())),
     )
     of_events = sum(file.size for file in event_files)
     of_pages = sum(file.size for snapshot in planned.snapshots for file in snapshot.files)

@@ -162,10 +162,7 @@ class BatchCommit:
         table, planned = self._tables.current_state, self._planned
         added = [_new_file(file) for result in results for file in result.files]
         files = table.files()
-        rewritten = {result.key_range for result in results if result.rewritten}
-        replaced = {
-            path for key_range in planned.key_ranges if key_range.number in rewritten for path in key_range.files
-        }
+        replaced = {path for result in results for path in result.replaced}
         everything = bool(planned.snapshots) or self._tables.from_scratch
         removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
         run = {RUN_ID: self._run_id, "from_position": str(planned.batch.after)}

@@ -20,7 +20,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.data_file import write_files
 from sfcdc_assets.key_ranges.frames import arrow_frame, empty_rows
 from sfcdc_assets.key_ranges.key_ranges import KeyRange
-from sfcdc_assets.key_ranges.range_rows import RangeRows, RowCounts
+from sfcdc_assets.key_ranges.range_rows import RangeRows, RowCounts, is_within
 from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.read_rows import read_schema
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
@@ -62,15 +62,20 @@ class KeyRangeTask:
     """Begins the names of the files that the attempt writes."""
     all_in_doubt: bool = False
     """The whole entity is in doubt: every living row is marked."""
+    piece_bytes: int | None = None
+    """Of the files that take the place of one of which few rows are changed; None: they are not made smaller."""
 
     def run(self, table: pa.Table) -> Applied:
         """Work on the key range that all of the table's changes (`CHANGES`) belong to."""
         by_number = {key_range.number: key_range for key_range in self.key_ranges}
         key_range = by_number[table.column("key_range")[0].as_py()]
         changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
-        rows = RangeRows.read(self.filesystem, key_range, current_state_schema(self.columns))
+        schema = current_state_schema(self.columns)
         reads = list(self._org_reads(key_range))
-        timeline = Timeline(self.columns, rows.take(self._concerned(changes, reads)), self.batch)
+        concerned = self._concerned(changes, reads)
+        parts = [_Part.read(self.filesystem, each, schema, concerned) for each in key_range.parts(concerned)]
+        taken = pl.concat([empty_rows(schema), *(part.taken for part in parts)], rechunk=False)
+        timeline = Timeline(self.columns, taken, self.batch)
         if self.roll_back_to is not None:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
@@ -86,7 +91,7 @@ class KeyRangeTask:
         timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
         if self.all_in_doubt:
             timeline.doubt_all()
-        return self._written(key_range, rows, timeline)
+        return self._written(key_range, parts, timeline)
 
     def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
         """Each reading that has rows in the key range, and every snapshot: what it does not show is gone."""
@@ -106,26 +111,30 @@ class KeyRangeTask:
             return None
         return pl.concat([changes["record_id"], *(read["Id"] for _, read in reads)]).unique()
 
-    def _written(self, key_range: KeyRange, rows: RangeRows, timeline: Timeline) -> Applied:
+    def _written(self, key_range: KeyRange, parts: Sequence[_Part], timeline: Timeline) -> Applied:
         # With a snapshot the key ranges are cut again, so every row moves to its new key range.
         moves = key_range.is_cut or any(org_read.snapshot for org_read in self.org_reads)
-        rewritten = timeline.changed or moves
-        kept = rows.put_back(timeline.rows) if rewritten else None
-        files = write_files(kept, self.filesystem, self.token) if kept is not None else []
+        rewritten = parts if timeline.changed or moves else ()
+        kept = [part.put_back(timeline.rows) for part in rewritten]
+        files = [
+            file
+            for part, rows in zip(rewritten, kept, strict=True)
+            for file in write_files(rows, self.filesystem, self.token, self.piece_bytes if part.is_hot else None)
+        ]
         superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
         versions = write_files(superseded, self.history, self.token)
         new_texts = self._once(timeline.new_texts, key_range).sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
         texts = write_files(new_texts, self.texts, self.token)
         return Applied(
             key_range.number,
-            rewritten,
+            tuple(path for part in rewritten for path in part.key_range.files),
             tuple(files),
             tuple(versions),
             tuple(texts),
             tuple(timeline.doubts),
             tuple(timeline.silent),
-            rows.counts if kept is not None else RowCounts(),
-            RowCounts.of(kept) if kept is not None else RowCounts(),
+            RowCounts.sum(part.rows.counts for part in rewritten),
+            RowCounts.sum(RowCounts.of(rows) for rows in kept),
             timeline.counts,
         )
 
@@ -143,6 +152,34 @@ class KeyRangeTask:
         within = pq.filters_to_expression([("record_id", *rest) for _, *rest in key_range.filters])
         known = source.to_table(columns=_ONE_TEXT, filter=within & pc.field("position").isin(watermarks))
         return new_texts.join(arrow_frame(known), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
+
+
+FEW = 8
+"""A batch that concerns one row in so many, or fewer, changes few."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Neighbouring files of a key range, their rows, and those of them that the batch concerns."""
+
+    key_range: KeyRange
+    rows: RangeRows
+    taken: pl.DataFrame
+
+    @classmethod
+    def read(
+        cls, filesystem: fs.FileSystem, key_range: KeyRange, schema: pa.Schema, concerned: pl.Series | None
+    ) -> _Part:
+        rows = RangeRows.read(filesystem, key_range, schema)
+        return cls(key_range, rows, rows.take(concerned))
+
+    @property
+    def is_hot(self) -> bool:
+        return self.taken.height * FEW <= self.rows.counts.rows
+
+    def put_back(self, rows: pl.DataFrame) -> pa.Table:
+        """All rows of the part after the batch: those of `rows` that lie within it, among the others."""
+        return self.rows.put_back(rows.filter(is_within(self.key_range)))
 
 
 def read_rows(filesystem: fs.FileSystem, paths: Sequence[str], key_range: KeyRange, schema: pa.Schema) -> pl.DataFrame:

@@ -23,12 +23,12 @@ def maintain(
     """Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on its age.
 
     Packs the small files of tables that are only appended to; forgets consistent cuts as they age
-    (SFCDC_CUT_BATCH_HOURS, SFCDC_CUT_MINUTE_HOURS, SFCDC_CUT_RETENTION_DAYS); deletes files and log entries that no
-    kept cut and no reader of the last hour needs, and after a week those that killed tasks left; writes a checkpoint of
-    each table's log. No row changes.
+    (SFCDC_CUT_BATCH_HOURS, SFCDC_CUT_MINUTE_HOURS, SFCDC_CUT_HOUR_HOURS, SFCDC_CUT_RETENTION_DAYS); deletes files and
+    log entries that no kept cut and no reader of the last half hour needs, and after a week those that killed tasks
+    left; writes a checkpoint of each table's log. No row changes.
 
-    Dagster does this every night (schedule `maintain_every_night`), and what cuts need less of every hour
-    (`thin_out_every_hour`). Where only `sfcdc sync` runs, from cron, run this once a day. It is safe at any time,
+    Dagster does this every night (schedule `maintain_every_night`), and what cuts need less of every ten minutes
+    (`thin_out_often`). Where only `sfcdc sync` runs, from cron, run this once a day. It is safe at any time,
     beside syncs and sensors too, and may be stopped. Makes no API calls.
 
     Prints a line for each table in which there was something to do. Exit code 1 where a table is damaged or cannot be

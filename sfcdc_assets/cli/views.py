@@ -35,7 +35,7 @@ def views(
     written = write_views(tables, duckdb)
     say(
         f"{counted(written, 'view')} of {counted(len(tables.entities), 'entity')} are in {duckdb}. They can be read "
-        f"for {settings.cut_batch_hours:g} h at least; write them again after a sync."
+        f"for {settings.cut_batch_hours * 60:g} minutes at least; write them again after a sync."
     )
     for each in tables.lagging.values():
         say(f"{each}.", err=True)

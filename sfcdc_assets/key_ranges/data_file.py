@@ -39,8 +39,11 @@ class WrittenKeyRange:
     statistics: str
 
 
-def write_files(rows: pa.Table, filesystem: fs.FileSystem, token: str = "") -> list[WrittenKeyRange]:
-    """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`.
+def write_files(
+    rows: pa.Table, filesystem: fs.FileSystem, token: str = "", piece_bytes: int | None = None
+) -> list[WrittenKeyRange]:
+    """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`; with
+    `piece_bytes` when one would have over twice as many.
 
     Files have names of their own (uuid, after the token of an attempt), so a task that runs twice leaves at most an
     orphan.
@@ -48,14 +51,15 @@ def write_files(rows: pa.Table, filesystem: fs.FileSystem, token: str = "") -> l
     if not rows.num_rows:
         return []
     written: list[WrittenKeyRange] = []
+    most, target = (MAX_BYTES, TARGET_BYTES) if piece_bytes is None else (2 * piece_bytes, piece_bytes)
     pieces = 1 if rows.num_rows <= MAX_ROWS else -(-rows.num_rows // TARGET_ROWS)
     for part in _parts(rows, -(-rows.num_rows // pieces)):
         file = write_table(part, filesystem, token)
-        if file.size <= MAX_BYTES or part.num_rows == 1:
+        if file.size <= most or part.num_rows == 1:
             written.append(file)
             continue
         filesystem.delete_file(file.path)
-        smaller = -(-part.num_rows // -(-file.size // TARGET_BYTES))
+        smaller = -(-part.num_rows // -(-file.size // target))
         written += [write_table(each, filesystem, token) for each in _parts(part, smaller)]
     return written
 
@@ -74,6 +78,8 @@ def write_table(table: pa.Table, filesystem: fs.FileSystem, token: str = "") -> 
             table,
             sink,
             compression="zstd",
+            # Arrow's own schema says nothing that Parquet's does not, and was half of a file of few rows.
+            store_schema=False,
             row_group_size=ROWS_IN_A_GROUP,
             write_statistics=measured,
             use_dictionary=_repeating(table),

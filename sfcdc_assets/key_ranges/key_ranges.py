@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import polars as pl
@@ -19,6 +19,10 @@ MAX_ROWS, MAX_BYTES = 125_000, 32_000_000
 """A file over either is split: what a batch pays for a key range is its bytes, and with few columns its rows. Files of
 other clients that have more together are no key range of one task: it would hold all of their rows."""
 
+PIECE_BYTES, PIECES = 128_000, 200
+"""Where a batch changes few of a file's rows, the file is written again in pieces of so many bytes, or of a 200th part
+of the table where that is more: the next such batch writes less. So a table has some hundreds of small files at most.
+"""
 CREATED_CELLS = 2_000_000
 """Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""
 MERGED_BYTES = 1_000_000
@@ -33,7 +37,8 @@ class KeyRange:
 
     `files` are the table's own, relative to its root; `pages` those of a snapshot, and `versions` those of `history`
     that a way back needs: both may hold other Ids too. `size`: bytes of `files`. `is_cut`: of `files` too, and their
-    other key ranges are written with this one, whether or not anything in it changes.
+    other key ranges are written with this one, whether or not anything in it changes. `firsts`: the first Id of each of
+    `files`, which follow one another then; empty where they overlap.
     """
 
     number: int
@@ -44,6 +49,34 @@ class KeyRange:
     versions: tuple[str, ...] = ()
     size: int = 0
     is_cut: bool = False
+    firsts: tuple[str, ...] = ()
+
+    def parts(self, concerned: pl.Series | None) -> tuple[KeyRange, ...]:
+        """The files that may hold records with these Ids of the range, of any number, or where they come to if they are
+        new, as ranges of neighbouring files: all that a batch of these records reads and writes. The whole range for
+        None."""
+        if concerned is None or len(self.firsts) < 2:
+            return (self,)
+        lowers = [self.lower, *self.firsts[1:]]
+        numbers = pl.Series(lowers).search_sorted(concerned, side="right").cast(pl.Int64) - 1
+        wanted = sorted({max(0, number) for number in numbers.to_list()})
+        runs: list[list[int]] = []
+        for number in wanted:
+            if runs and runs[-1][-1] == number - 1:
+                runs[-1].append(number)
+            else:
+                runs.append([number])
+        uppers = [*lowers[1:], self.upper]
+        return tuple(
+            replace(
+                self,
+                lower=lowers[run[0]],
+                upper=uppers[run[-1]],
+                files=tuple(self.files[number] for number in run),
+                firsts=tuple(self.firsts[number] for number in run),
+            )
+            for run in runs
+        )
 
     @property
     def filters(self) -> list[tuple[str, str, str]]:
@@ -142,7 +175,8 @@ def key_ranges_of_table(
     """Return the key ranges of a table with so many columns, in Id order.
 
     Together they cover every Id: the first has no lower end, the last no upper. Each file lies in one key range as a
-    whole; where ranges overlap they share one. An empty table is one key range without files. New records have Ids
+    whole; where files overlap they share one, and so do small neighbours that are no more than a file after a split. An
+    empty table is one key range without files. New records have Ids
     after all others; `created`, every `SAMPLED`th of them, cuts key ranges for them, so that no task is given more than
     about `CREATED_CELLS` of their values.
 
@@ -151,7 +185,7 @@ def key_ranges_of_table(
     """
     files = list(files)
     parts: list[tuple[str, tuple[IdRange, ...], int, bool]] = []  # where a key range begins, files, bytes, is cut
-    for group in overlapping(files):
+    for group in _neighbours(overlapping(files)):
         if not is_too_much(group):
             parts.append((group[0].first, group, sum(file.size for file in group), False))
         else:
@@ -164,9 +198,34 @@ def key_ranges_of_table(
     lowers = ["", *(lower for lower, *_ in parts[1:])]
     uppers = [*lowers[1:], None]
     return tuple(
-        KeyRange(number, lower, upper, tuple(file.path for file in some), size=size, is_cut=is_cut)
+        KeyRange(
+            number,
+            lower,
+            upper,
+            tuple(file.path for file in some),
+            size=size,
+            is_cut=is_cut,
+            firsts=tuple(file.first for file in some) if len(overlapping(some)) == len(some) and not is_cut else (),
+        )
         for number, (lower, upper, (_, some, size, is_cut)) in enumerate(zip(lowers, uppers, parts, strict=True))
     )
+
+
+def _neighbours(groups: Iterable[tuple[IdRange, ...]]) -> Iterator[tuple[IdRange, ...]]:
+    """The groups, with single files put together that are no more than a file after a split."""
+    some: list[IdRange] = []
+    for group in groups:
+        more = [*some, *group]
+        is_small = sum(file.rows for file in more) <= TARGET_ROWS and sum(file.size for file in more) <= TARGET_BYTES
+        if some and (len(group) > 1 or not is_small):
+            yield tuple(some)
+            some = []
+        if len(group) > 1:
+            yield group
+        else:
+            some += group
+    if some:
+        yield tuple(some)
 
 
 def _cut(
@@ -180,6 +239,11 @@ def _cut(
     for lower, upper in zip(lowers, [*lowers[1:], None], strict=True):
         within = tuple(file for file in opened if file.last >= lower and (upper is None or file.first < upper))
         yield lower, within, size // len(lowers), len(lowers) > 1
+
+
+def piece_bytes(table_bytes: int) -> int:
+    """What a piece of a table of so many bytes is to have."""
+    return max(PIECE_BYTES, table_bytes // PIECES)
 
 
 def cuts_of(ordered: Sequence[str], count: int) -> list[str]:

@@ -105,7 +105,7 @@ def rows_within(filesystem: fs.FileSystem, path: str, wanted: pl.Schema, key_ran
     than those this package writes, rows outside of the range are never held."""
     with filesystem.open_input_file(path) as source:
         if source.size() <= MAX_BYTES:
-            yield conformed(_whole(io.BytesIO(source.readall()), wanted), wanted).filter(_is_within(key_range))
+            yield conformed(_whole(io.BytesIO(source.readall()), wanted), wanted).filter(is_within(key_range))
         else:
             for rows in parts_of(source, wanted, key_range):
                 yield conformed(rows, wanted)
@@ -119,7 +119,7 @@ def parts_of(
     present = [name for name in parquet.schema_arrow.names if name in wanted]
     groups = [number for number in range(parquet.num_row_groups) if _may_lie(parquet.metadata, number, key_range)]
     for batch in parquet.iter_batches(rows, groups, present, use_threads=False) if groups else ():
-        found = arrow_frame(pa.Table.from_batches([batch])).filter(_is_within(key_range))
+        found = arrow_frame(pa.Table.from_batches([batch])).filter(is_within(key_range))
         if found.height:
             yield found
 
@@ -134,7 +134,8 @@ def _may_lie(metadata: pq.FileMetaData, number: int, key_range: KeyRange) -> boo
     return bool(told.max >= key_range.lower and (key_range.upper is None or told.min < key_range.upper))
 
 
-def _is_within(key_range: KeyRange) -> pl.Expr:
+def is_within(key_range: KeyRange) -> pl.Expr:
+    """Whether a row's Id lies in the range."""
     within = pl.col("Id") >= key_range.lower
     return within if key_range.upper is None else within & (pl.col("Id") < key_range.upper)
 

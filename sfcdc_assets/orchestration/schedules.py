@@ -108,14 +108,15 @@ maintain_every_night = dg.ScheduleDefinition(
     "costs a little more than the one before.",
 )
 
-thin_out_every_hour = dg.ScheduleDefinition(
-    name="thin_out_every_hour",
+thin_out_often = dg.ScheduleDefinition(
+    name="thin_out_often",
     job=THIN_OUT,
-    cron_schedule="58 * * * *",
+    cron_schedule="8-58/10 * * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Forgets consistent cuts as they age, deletes the files that no kept cut needs, and packs what batches "
-    "appended, two minutes before the hour: its last cut is kept for a week, with all the small files that it names. "
-    "Leave it on: each batch replaces files, and without it all of them stay until the night.",
+    description="Every ten minutes: forgets consistent cuts as they age, deletes the files that no kept cut needs, and "
+    "packs what batches appended, the last time two minutes before the hour: its last cut is kept for a day, with all "
+    "the small files that it names. Leave it on: each batch replaces files, and without it all of them stay until the "
+    "night.",
 )
 
 forget_runs_every_night = dg.ScheduleDefinition(

@@ -44,6 +44,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "cut_retention_days",
             "cut_batch_hours",
             "cut_minute_hours",
+            "cut_hour_hours",
             "sample_rows",
         ),
         "Time and trust": (

@@ -50,6 +50,19 @@ def test_wide_rows_are_split_by_their_bytes_and_nothing_is_left_of_the_file_that
     assert {path.name for path in tmp_path.iterdir()} == {whole.path, *(file.path for file in written)}
 
 
+def test_a_file_of_which_little_changes_is_written_in_pieces_that_are_not_cut_again(tmp_path):
+    schema = pa.schema([("Id", pa.string()), ("_position", pa.int64()), ("Text", pa.string())])
+    texts = [sha256(f"{n}".encode()).hexdigest() for n in range(1_000)]
+    rows = pa.table([[f"{n:04}" for n in range(1_000)], list(range(1_000)), texts], schema=schema)
+    written = write_files(rows, local(tmp_path), piece_bytes=10_000)
+    assert sum(file.rows for file in written) == 1_000
+    assert 3 < len(written) < 9
+    assert {path.name for path in tmp_path.iterdir()} == {file.path for file in written}
+    again = rows.slice(0, written[0].rows)
+    assert len(write_files(again, local(tmp_path), piece_bytes=10_000)) == 1
+    assert len(write_files(rows, local(tmp_path))) == 1
+
+
 def test_no_rows_make_no_file(tmp_path):
     schema = pa.schema([("Id", pa.string()), ("_position", pa.int64())])
     assert write_files(schema.empty_table(), local(tmp_path)) == []

@@ -18,7 +18,9 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfcdc_assets.lake.delta import commit_protocol
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.maintenance.version_vacuum import (
     ORPHAN_SECONDS,
     YOUNG_SECONDS,
@@ -145,7 +147,7 @@ def test_the_log_of_versions_that_are_kept_here_and_there_is_a_checkpoint_each_w
         assert pq.read_table(table.log / f"{each:020}.checkpoint.parquet")["remove"].null_count
 
 
-def test_versions_that_were_replaced_within_the_hour_stay(table: Kept) -> None:
+def test_versions_that_were_replaced_within_half_an_hour_stay(table: Kept) -> None:
     for _ in range(5):
         table.commit()
     table.age(range(4), 2 * YOUNG_SECONDS)
@@ -162,6 +164,25 @@ def test_a_table_that_goes_on_is_written_and_read_after_its_log_was_cleaned(tabl
         table.vacuum([1, 3])
         table.check([1, 3] if number > 1 else [1])
     assert DeltaTable(str(table.folder)).version() == table.newest
+
+
+def test_a_writer_whose_place_in_the_log_is_free_again_is_refused(table: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its batch took longer than the log is kept, and another writer was faster."""
+    table.commit()
+    slow = table.open()
+    for _ in range(3):
+        table.commit()
+    table.age(range(table.newest + 1), 2 * YOUNG_SECONDS)
+    table.vacuum([slow.version])
+    assert not (table.log / f"{slow.version + 1:020}.json").exists()
+    monkeypatch.setattr(commit_protocol, "LONG_OPEN_SECONDS", 0.0)
+    rows = pa.table({"Id": ["002"], "number": [9]}, SCHEMA)
+    with pytest.raises(ConcurrentCommit):
+        slow.append(rows, {}, {})
+    with pytest.raises(ConcurrentCommit):
+        slow.swap_files([], slow.files(), {}, {})
+    table.check([table.newest])
+    table.open().append(rows, {}, {})
 
 
 def test_a_file_that_no_version_names_goes_after_a_week_and_not_before(table: Kept) -> None:

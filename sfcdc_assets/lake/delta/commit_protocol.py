@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -20,6 +22,7 @@ import tenacity
 from deltalake import CommitProperties, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import fs
 
 from sfcdc_assets.lake.delta.table_reads import TableReads
 from sfcdc_assets.lake.errors import ConcurrentCommit, TableNotWritten
@@ -31,6 +34,12 @@ CHECKPOINT_INTERVAL = 100
 
 RUN_ID = "dagster_run_id"
 """In the metadata of a commit: the run of Dagster that made it."""
+
+
+LONG_OPEN_SECONDS = 300.0
+"""Logs are kept much longer than that."""
+LOG = "_delta_log"
+_COMMIT = re.compile(r"\d{20}\.json")
 
 
 class CommitProtocol(TableReads):
@@ -85,6 +94,7 @@ class CommitProtocol(TableReads):
         refuses, as `_asking`."""
         try:
             with self._asking():
+                self._refuse_if_left_behind()
                 yield
         except CommitFailedError as error:
             raise ConcurrentCommit(self.name, str(error)) from error
@@ -95,6 +105,16 @@ class CommitProtocol(TableReads):
                 self._raise_damaged(error)
             channels = {name: version for name, version in transactions.items() if _is_channel(name)}
             raise TableNotWritten(self.name, channels, self._delta.table_uri, reason_of(error)) from error
+
+    def _refuse_if_left_behind(self) -> None:
+        """Refuse a handle that has been open for long, if the commit after its version was made and cleaned up since:
+        its place in the log is free again, and Delta would take what stands there for the newest state."""
+        if time.monotonic() - self._opened < LONG_OPEN_SECONDS:
+            return
+        found = self._store.get_file_info(fs.FileSelector(LOG))
+        commits = {int(info.base_name[:20]) for info in found if _COMMIT.fullmatch(info.base_name)}
+        if max(commits, default=self.version) > self.version and self.version + 1 not in commits:
+            raise ConcurrentCommit(self.name, "its log was cleaned up since the table was opened")
 
     def _check_room(self, size: int) -> None:
         """Refuse on a disk that has no room for so many bytes, before a file is begun: of a file that cannot be ended

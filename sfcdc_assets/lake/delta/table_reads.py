@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ class TableSnapshot:
     def __init__(self, name: str, delta: DeltaTable) -> None:
         self.name = name
         self._delta = delta
+        self._opened = time.monotonic()
         self._held: Held | None = None
         self._answers = Answers()
 

@@ -18,11 +18,11 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_commits import KEPT_HOURS
 from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableDamaged, TableNotWritten
-from sfcdc_assets.lake.maintenance.maintained_tables import Maintained, maintained_tables
+from sfcdc_assets.lake.maintenance.maintained_tables import Maintained, landed_tables, maintained_tables
 from sfcdc_assets.lake.maintenance.pack import FULL_BYTES, pack
 from sfcdc_assets.lake.maintenance.separate import separate
 from sfcdc_assets.lake.maintenance.version_vacuum import clean_log_but_for, vacuum_but_for
-from sfcdc_assets.lake.tables import consistent_cuts, current_state
+from sfcdc_assets.lake.tables import consistent_cuts, current_state, snapshots
 from sfcdc_assets.lake.tables.consistent_cuts import prune_cuts, pruned_at, versions_in_cuts
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.cut_retention import GRACE, CutRetention
@@ -37,28 +37,34 @@ SPARE_HOURS = 24
 """Other clients are told to keep the logs of these tables for so much longer than the cuts."""
 
 
-LOG_HOURS = 6
+LOG_HOURS = 2
 """How long the log of a table is kept that no cut names. Each commit lists the log's folder twice, and that takes the
 longer the more commits there are (on a local disk 0.8 ms for 1,000), and Delta would keep those of 30 days. Nothing is
 shown by commits alone, and no writer takes as long as this between its reading and its commit."""
 
 
+READ_SECONDS = 3_600.0
+"""How long a file of such a table stays after it was replaced: `raw_events` gets some 3,600 an hour on a busy channel,
+which packing replaces. A task of Spark that finds one gone fails, and the next run plans without it."""
+
+
 @dataclass(frozen=True)
 class Retention:
     """For how many days cuts can be opened and payloads are kept (None: for ever), for how many hours the logs of
-    tables that no cut names, and for how many hours one cut a minute and every cut; the files and the logs that a cut
-    needs are kept as long as the cut."""
+    tables that no cut names, and for how many hours one cut an hour, one a minute, and every cut; the files and the
+    logs that a cut needs are kept as long as the cut."""
 
     cut_days: int
     payload_days: int | None = None
     log_hours: int = LOG_HOURS
-    minute_cut_hours: float = 24.0
-    batch_cut_hours: float = 1.0
+    hour_cut_hours: float = 24.0
+    minute_cut_hours: float = 0.5
+    batch_cut_hours: float = 0.25
 
     @property
     def of_cuts(self) -> CutRetention:
         """Which cuts are kept."""
-        return CutRetention(self.cut_days, self.minute_cut_hours, self.batch_cut_hours)
+        return CutRetention(self.cut_days, self.hour_cut_hours, self.minute_cut_hours, self.batch_cut_hours)
 
 
 @dataclass(frozen=True)
@@ -133,20 +139,22 @@ def maintain(
 
 
 def thin_out(warehouse: Warehouse, retention: Retention, now_ms: int) -> Iterator[TableDone]:
-    """Do the part of maintenance that is worth its while every hour: forget cuts, delete what those do not need that
-    are kept, and pack the tables to which batches append, because the hour's last cut keeps every small file that it
-    names.
+    """Do the part of maintenance that is worth its while every ten minutes: forget cuts, delete what those do not need
+    that are kept and what packing replaced where streams land, and pack the tables to which batches append, because a
+    cut that is kept keeps every small file that it names.
 
     Tables of which all cuts name one version are not looked at. Raises as `maintain`, and `TableDamaged`."""
     cuts = _Cuts(warehouse, retention.of_cuts, datetime.fromtimestamp(now_ms / 1000, UTC))
     if not cuts.may_go:
         return
-    changed = {name for name, versions in cuts.versions.items() if len(versions) > 1}
+    busy = {name for name, versions in cuts.versions.items() if len(versions) > 1} | {consistent_cuts.NAME}
+    if len(busy) > 1:
+        busy |= {each.name for each in landed_tables(warehouse, retention.payload_days)}
     yield from _maintained(
         [
-            _Work(warehouse, each, retention, cuts, FULL_BYTES, is_hourly=True)
+            _Work(warehouse, each, retention, cuts, FULL_BYTES, is_frequent=True)
             for each in maintained_tables(warehouse, retention.payload_days)
-            if each.name in changed or each.name == consistent_cuts.NAME
+            if each.name in busy
         ]
     )
 
@@ -178,6 +186,7 @@ def retention_of(settings: Settings) -> Retention:
     return Retention(
         settings.cut_retention_days,
         settings.payload_retention_days,
+        hour_cut_hours=settings.cut_hour_hours,
         minute_cut_hours=settings.cut_minute_hours,
         batch_cut_hours=settings.cut_batch_hours,
     )
@@ -228,7 +237,7 @@ class _Work:
     retention: Retention
     cuts: _Cuts
     full_bytes: int
-    is_hourly: bool = False
+    is_frequent: bool = False
 
     def free(self) -> TableDone | None:
         """Forget and delete what nobody needs. None where there is no such table."""
@@ -248,7 +257,7 @@ class _Work:
     def go_on(self, done: TableDone) -> TableDone:
         """Write what keeps the table small, after all tables were freed of what nobody needs."""
         clean_log = self._clean_log_of_cuts if self.table.is_of_a_cut else self._clean_log
-        looks = () if self.is_hourly else (self._look_after_rows,)
+        looks = () if self.is_frequent else (self._look_after_rows,)
         for step in (*looks, self._pack, clean_log):
             if done.left is None and done.failure is None:
                 done = self._outcome(done, step)
@@ -294,8 +303,13 @@ class _Work:
 
     def _vacuum(self, done: TableDone) -> TableDone:
         """Delete what nobody needs, files of killed tasks included."""
-        table = Table.open(self.warehouse, self.table.name)
-        vacuumed = table.vacuum(KEPT_HOURS, orphans=True) if table is not None else 0
+        vacuumed = 0
+        if not self.table.name.startswith(f"{snapshots.LAYER}/"):  # a large copy is applied for hours
+            found = vacuum_but_for(self.warehouse, self.table.name, (), self.cuts.began, young_seconds=READ_SECONDS)
+            vacuumed += found.files
+        table = Table.open(self.warehouse, self.table.name) if not self.is_frequent else None
+        if table is not None:
+            vacuumed += table.vacuum(KEPT_HOURS, orphans=True)
         return replace(done, vacuumed=vacuumed)
 
     @retry_on_conflict
@@ -312,7 +326,9 @@ class _Work:
         """Delete what neither a cut needs nor whoever opened the table within the last hour."""
         if not self.cuts.may_go:
             return done
-        found = vacuum_but_for(self.warehouse, self.table.name, self._kept, self.cuts.began, orphans=not self.is_hourly)
+        found = vacuum_but_for(
+            self.warehouse, self.table.name, self._kept, self.cuts.began, orphans=not self.is_frequent
+        )
         return replace(done, vacuumed=found.files, lost=len(found.lost))
 
     def _clean_log_of_cuts(self, done: TableDone) -> TableDone:

@@ -33,7 +33,7 @@ from sfcdc_assets.lake.store.store_errors import FROM_STORE, no_room, reason_of
 from sfcdc_assets.lake.warehouse import Warehouse
 
 LOG = "_delta_log"
-YOUNG_SECONDS = 3_600.0
+YOUNG_SECONDS = 1_800.0
 """A version stays until its successor is so old, kept or not: for readers that opened the table itself."""
 LARGE_BYTES = 256 * 1024
 """A checkpoint of this size may have tombstones by the thousand."""
@@ -53,15 +53,21 @@ class Vacuumed:
 
 
 def vacuum_but_for(
-    warehouse: Warehouse, name: str, kept: Collection[int], now: float, *, orphans: bool = False
+    warehouse: Warehouse,
+    name: str,
+    kept: Collection[int],
+    now: float,
+    *,
+    orphans: bool = False,
+    young_seconds: float = YOUNG_SECONDS,
 ) -> Vacuumed:
     """Delete data files that only other versions need than `kept`, the newest, and those that were replaced within the
-    last hour. Writes nothing.
+    last `young_seconds`. Writes nothing.
 
     `now`: epoch seconds by the clock of the files; `orphans`: files that no version names too, if they are a week old.
     A table whose log has checkpoints of forms that deltalake does not write is left as it is. Raises `TableDamaged`.
     """
-    with _opened(warehouse, name, kept, now) as versions:
+    with _opened(warehouse, name, kept, now, young_seconds) as versions:
         return versions.vacuum(orphans=orphans) if versions is not None else Vacuumed()
 
 
@@ -83,12 +89,17 @@ def version_at(warehouse: Warehouse, name: str, moment: float) -> int | None:
 
 
 @contextmanager
-def _opened(warehouse: Warehouse, name: str, kept: Collection[int], now: float) -> Iterator[_Versions | None]:
+def _opened(
+    warehouse: Warehouse, name: str, kept: Collection[int], now: float, young_seconds: float = YOUNG_SECONDS
+) -> Iterator[_Versions | None]:
     table = Table.open(warehouse, name)
     try:
         with store_refusals(warehouse.root):
             log = _Log.read(warehouse, name) if table is not None else None
-            yield _Versions(warehouse, table, log, now, kept) if table and log and not log.has_other_forms else None
+            if table is None or log is None or log.has_other_forms:
+                yield None
+            else:
+                yield _Versions(warehouse, table, log, now, kept, young_seconds)
     except FROM_STORE as error:
         if no_room(str(error)) is not None:
             raise TableNotWritten(name, {}, warehouse.uri(name), reason_of(error)) from error
@@ -141,11 +152,19 @@ class _Log:
 class _Versions:
     """Those of a table that stay: the kept ones, and every one from `stays_from` on."""
 
-    def __init__(self, warehouse: Warehouse, table: Table, log: _Log, now: float, kept: Collection[int]) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        table: Table,
+        log: _Log,
+        now: float,
+        kept: Collection[int],
+        young_seconds: float,
+    ) -> None:
         self._uri, self._is_local = warehouse.uri(table.name), warehouse.is_local
         self._store = warehouse.filesystem(table.name)
         self._table, self._log, self._newest, self._now = table, log, table.version, now
-        young = [each for each, written in log.commits.items() if now - written < YOUNG_SECONDS]
+        young = [each for each, written in log.commits.items() if now - written < young_seconds]
         current = max(0, min(young) - 1) if young else self._newest
         openable = (each for each in range(current, self._newest + 1) if log.base(each) is not None)
         self._stays_from = next(openable, self._newest)

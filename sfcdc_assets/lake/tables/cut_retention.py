@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-GRACE = timedelta(minutes=50)
-"""Between two times of maintenance that forget cuts, at least: a little less than its schedule's hour."""
+GRACE = timedelta(minutes=8)
+"""Between two times of maintenance that forget cuts, at least: a little less than its schedule's ten minutes."""
 
 COLUMNS = ("channel", "position", "applied_at")
 """Of `consistent_cuts`: what decides which of them are kept."""
@@ -20,12 +20,14 @@ COLUMNS = ("channel", "position", "applied_at")
 
 @dataclass(frozen=True)
 class CutRetention:
-    """Every cut of the last `all_hours`, the last one of each minute for `minutes_hours`, and the last one of each hour
-    for `days`. The newest of each channel is kept however old it is. Ages are those of `applied_at`."""
+    """Every cut of the last `all_hours`, the last one of each minute for `minutes_hours`, the last one of each hour for
+    `hours_hours`, and the last one of each day (UTC) for `days`. The newest of each channel is kept however old it is.
+    Ages are those of `applied_at`."""
 
     days: int = 7
-    minutes_hours: float = 24.0
-    all_hours: float = 1.0
+    hours_hours: float = 24.0
+    minutes_hours: float = 0.5
+    all_hours: float = 0.25
 
     def kept(self, cuts: pl.DataFrame, at: datetime) -> pl.Series:
         """Return whether each of the cuts (`COLUMNS`, in any order) is kept at a time."""
@@ -45,6 +47,7 @@ class CutRetention:
             is_newest
             | (age <= timedelta(hours=self.all_hours))
             | ((age <= timedelta(hours=self.minutes_hours)) & is_last_of("1m"))
-            | ((age <= timedelta(days=self.days)) & is_last_of("1h"))
+            | ((age <= timedelta(hours=self.hours_hours)) & is_last_of("1h"))
+            | ((age <= timedelta(days=self.days)) & is_last_of("1d"))
         )
         return ordered.select(is_kept.fill_null(value=True).alias("is_kept"))["is_kept"]

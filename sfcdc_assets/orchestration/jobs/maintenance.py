@@ -89,7 +89,7 @@ THIN_OUT = dg.GraphDefinition(
     node_defs=[thin_out_cuts],
     description=as_set_here(
         "Forget the consistent cuts that are not kept any more (SFCDC_CUT_BATCH_HOURS, SFCDC_CUT_MINUTE_HOURS, "
-        "SFCDC_CUT_RETENTION_DAYS), and delete the files and log entries that no kept cut needs."
+        "SFCDC_CUT_HOUR_HOURS, SFCDC_CUT_RETENTION_DAYS), and delete the files and log entries that no kept cut needs."
     ),
 ).to_job(tags=one_at_a_time("maintain"))
 

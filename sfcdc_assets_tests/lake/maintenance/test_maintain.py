@@ -157,7 +157,7 @@ def test_a_file_that_was_written_long_ago_stays_for_as_long_as_a_cut_needs_it(wa
     reached = NOW - timedelta(days=20)
     add_cut(warehouse, Cut(ALL, 1, reached, {STATE: opened(warehouse, STATE).version}), reached)
     for number, days in ((2, 10), (3, 10)):
-        swap(warehouse, number, reached + timedelta(hours=number))
+        swap(warehouse, number, reached + timedelta(days=number))
         maintained(warehouse, 21, now=NOW - timedelta(days=30 - 10 * number))
         aged(warehouse, days)
     maintained(warehouse, 21)
@@ -304,7 +304,7 @@ def test_cuts_thin_out_and_what_they_do_not_need_goes_with_the_next_hour(warehou
     for number in range(12):
         swap(warehouse, number, began.replace(second=0) + timedelta(seconds=10 * number))
     older(warehouse, 3 / 24)
-    retention = Retention(7)
+    retention = Retention(7, minute_cut_hours=24)
 
     def hourly(hours: int) -> dict[str, TableDone]:
         now_ms = int((NOW + timedelta(hours=hours)).timestamp() * 1000)
@@ -321,6 +321,25 @@ def test_cuts_thin_out_and_what_they_do_not_need_goes_with_the_next_hour(warehou
         assert numbers(warehouse, at=cut.commit_timestamp) == [cut.position]
     log = list((warehouse.folder / STATE / "_delta_log").glob("0*.checkpoint.parquet"))
     assert len(log) == 3, "those of the cuts, and the newest"
+
+
+def test_what_packing_replaced_where_streams_land_goes_after_an_hour(warehouse: Warehouse) -> None:
+    """Beside a busy entity: `raw_events` gets a file with each tick, and none of them stays for a week."""
+    for number in range(1, 9):
+        land(warehouse, ALL, [number])
+        swap(warehouse, number, NOW - timedelta(minutes=9 - number))
+
+    def often(minutes: int) -> TableDone:
+        now_ms = int((NOW + timedelta(minutes=minutes)).timestamp() * 1000)
+        return {done.table: done for done in thin_out(warehouse, Retention(7), now_ms)}["raw_events"]
+
+    first = often(0)
+    assert (first.packed, first.packed_into, first.vacuumed) == (8, 1, 0)
+    assert often(10).vacuumed == 0, "somebody may read them"
+    older(warehouse, 2 / 24)
+    assert often(120).vacuumed == 8
+    assert len(RawEvents.open(warehouse).table.files()) == 1
+    assert len(list((warehouse.folder / "raw_events").glob("entity_name=*/*.parquet"))) == 1
 
 
 def test_a_quiet_table_is_not_looked_at_every_hour(warehouse: Warehouse) -> None:

@@ -18,6 +18,7 @@ from sfcdc_assets_tests.pipeline.lives.lives_checks import Checks, assert_rebuil
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
     with_roots_read_once,
     with_schemas_read_once,
+    with_small_pieces,
     without_spark,
 )
 from sfcdc_assets_tests.pipeline.lives.lives_plan import full_plan_of
@@ -60,6 +61,8 @@ def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monk
     from `raw_events` and `snapshot` is the same."""
     print(f"seed {life_seed}; again: .venv/bin/python -m pytest {Path(__file__)} --life-seed {life_seed}")
     without_spark(monkeypatch, Random(life_seed))
+    if life_seed % 2:
+        with_small_pieces(monkeypatch)
     with opened(full_plan_of(life_seed), folder / "warehouse", authority) as life:
         life.live()
         Checks(life).all()
