@@ -20,8 +20,10 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sfcdc_assets.lake.maintenance import pack_by_count
 from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
@@ -96,9 +98,27 @@ class LandingMonth:
     def _night(self) -> None:
         done = list(maintain(self.warehouse, Retention(7), clock.now_ms()))
         assert [each.failure for each in done if each.failure] == []
+        for log in self.warehouse.folder.rglob("_delta_log"):
+            _age_tombstones(log)
         for path in self.warehouse.folder.rglob("*"):
             if path.is_file():
                 os.utime(path, (path.stat().st_mtime - 86_400,) * 2)
+
+
+def _age_tombstones(log: Path) -> None:
+    """Files were replaced a day earlier."""
+
+    def older(action: dict[str, Any]) -> dict[str, Any]:
+        if action.get("remove"):
+            action["remove"]["deletionTimestamp"] -= 86_400_000
+        return action
+
+    for commit in log.glob("*.json"):
+        lines = commit.read_text().splitlines()
+        commit.write_text("\n".join(json.dumps(older(json.loads(line))) for line in lines))
+    for checkpoint in log.glob("*.checkpoint.parquet"):
+        rows = pq.read_table(checkpoint)
+        pq.write_table(pa.Table.from_pylist([older(each) for each in rows.to_pylist()], rows.schema), checkpoint)
 
 
 def picture(days: Sequence[Day]) -> str:
