@@ -193,6 +193,7 @@ def org_reads(value: Any) -> set[object]:
 
 def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
     """Every layer of every entity, rebuilt from `raw_events` and `snapshot`, to the last mark."""
+    life.hear_of_losses()
     before = layers_of(life)
     life.rebuild()
     again = layers_of(life)
