@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from sfcdc_assets.key_ranges.data_file import WrittenKeyRange
 from sfcdc_assets.key_ranges.range_rows import RowCounts
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 from sfcdc_assets.timeline.implied_change import SilentChange
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.timeline import Counts
 
 _FILE = pa.struct([("path", pa.string()), ("size", pa.int64()), ("rows", pa.int64()), ("statistics", pa.string())])
-_DOUBT = pa.struct(
+_SUSPECT = pa.struct(
     [("record_id", pa.string()), ("reason", pa.string()), ("position", pa.int64()), ("detail", pa.string())]
 )
-_COUNTS = pa.struct([("rows", pa.int64()), ("deleted", pa.int64()), ("in_doubt", pa.int64())])
+_COUNTS = pa.struct([("rows", pa.int64()), ("deleted", pa.int64()), ("suspects", pa.int64())])
 _SILENT = pa.struct([("record_id", pa.string()), ("position", pa.int64()), ("detail", pa.string())])
 
 APPLIED = pa.schema(
@@ -28,7 +28,7 @@ APPLIED = pa.schema(
         ("files", pa.list_(_FILE)),
         ("superseded", pa.list_(_FILE)),
         ("texts", pa.list_(_FILE)),
-        ("doubts", pa.list_(_DOUBT)),
+        ("suspects", pa.list_(_SUSPECT)),
         ("silent", pa.list_(_SILENT)),
         ("rows_before", _COUNTS),
         ("rows_after", _COUNTS),
@@ -56,7 +56,7 @@ class Applied:
     files: tuple[WrittenKeyRange, ...] = ()
     superseded: tuple[WrittenKeyRange, ...] = ()
     texts: tuple[WrittenKeyRange, ...] = ()
-    doubts: tuple[NewDoubt, ...] = ()
+    suspects: tuple[NewSuspect, ...] = ()
     silent: tuple[SilentChange, ...] = ()
     rows_before: RowCounts = field(default_factory=RowCounts)
     rows_after: RowCounts = field(default_factory=RowCounts)
@@ -71,7 +71,7 @@ class Applied:
             files=_files(row["files"]),
             superseded=_files(row["superseded"]),
             texts=_files(row["texts"]),
-            doubts=tuple(NewDoubt(**{**each, "reason": Doubt(each["reason"])}) for each in row["doubts"]),
+            suspects=tuple(NewSuspect(**{**each, "reason": Reason(each["reason"])}) for each in row["suspects"]),
             silent=tuple(SilentChange(**each) for each in row["silent"]),
             rows_before=RowCounts(**row["rows_before"]),
             rows_after=RowCounts(**row["rows_after"]),

@@ -35,7 +35,7 @@ _SUMMED = (
     "read_back",
     "texts",
     "versions",
-    "doubts_healed",
+    "suspects_healed",
     "key_ranges_written",
     "bytes_written",
     "seconds",
@@ -46,14 +46,14 @@ def told_as_one(first: ApplyReport, second: ApplyReport) -> ApplyReport:
     """Return one report of two applications, from where the first began to where the second ended."""
     sums = {name: getattr(first, name) + getattr(second, name) for name in _SUMMED}
     committed = [*(first.committed or ()), *(second.committed or ())]
-    opened = dict(first.doubts_opened)
-    for reason, count in second.doubts_opened.items():
+    opened = dict(first.suspects_opened)
+    for reason, count in second.suspects_opened.items():
         opened[reason] = opened.get(reason, 0) + count
     return replace(
         second,
         from_position=first.from_position,
         committed=(min(committed), max(committed)) if committed else None,
-        doubts_opened=opened,
+        suspects_opened=opened,
         schema_before=first.schema_before,
         **sums,
     )

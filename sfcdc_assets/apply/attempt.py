@@ -60,7 +60,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         up_to=batch.up_to,
         roll_back_to=planned.roll_back_to,
         token=token,
-        all_in_doubt=planned.all_in_doubt,
+        all_suspect=planned.all_suspect,
         piece_bytes=piece_bytes(sum(file.size for file in tables.current_state.files().values())),
     )
     of_events = sum(file.size for file in event_files)

@@ -16,8 +16,8 @@ import polars as pl
 from sfcdc_assets.key_ranges.key_ranges import SAMPLED
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.timeline.changes import names_one_record
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 from sfcdc_assets.timeline.implied_change import may_be_merged, possibly_merged
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 COLUMNS = ("position", "event_id", "record_ids")
 _SAME = ["event_id", "records"]
@@ -53,10 +53,10 @@ _COLUMNS = ["position", "event_id", "record_ids", "change_type", "commit_timesta
 
 
 @dataclass(frozen=True)
-class EntityDoubt:
+class SuspectEntity:
     """An event after which the entity as a whole has to be read again."""
 
-    reason: Doubt
+    reason: Reason
     position: int
     detail: str
 
@@ -73,7 +73,7 @@ class Committed:
 class Batch:
     """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
     there are, the positions of second copies and of those that are `older` than a copy of the entity, the events that
-    put the entity in doubt, and every `SAMPLED`th id of the records they create; both in order."""
+    make the entity suspect, and every `SAMPLED`th id of the records they create; both in order."""
 
     after: int
     up_to: int
@@ -81,10 +81,10 @@ class Batch:
     events: int
     duplicates: frozenset[int]
     older: frozenset[int]
-    entity_doubts: tuple[EntityDoubt, ...]
+    entity_suspects: tuple[SuspectEntity, ...]
     created: tuple[str, ...] = ()
-    merged: tuple[NewDoubt, ...] = ()
-    """Doubts about records that may have been merged, of the events up to `up_to`."""
+    merged: tuple[NewSuspect, ...] = ()
+    """Entries about records that may have been merged, of the events up to `up_to`."""
     record_ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.String), repr=False, compare=False)
     """Those that the events name, each once; none where they are not needed any more (`without_ids`)."""
     headers: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
@@ -116,7 +116,7 @@ def read_batch(
     older_than_copies: Callable[[pl.DataFrame], frozenset[int]] = lambda _: frozenset(),
 ) -> Batch:
     """Read the headers of a batch and find duplicates, events that are older than the entity's copies and, up to
-    `up_to`, entity doubts."""
+    `up_to`, entries about the entity."""
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
         return Batch(after, up_to, read_to, 0, frozenset(), frozenset(), ())
@@ -128,17 +128,17 @@ def read_batch(
     outdated = older_than_copies(frame)
     left_out = duplicates | outdated
     fresh = frame.filter(~pl.col("position").is_in(left_out)) if left_out else frame
-    doubts = tuple(_entity_doubts(fresh.filter(pl.col("position") <= up_to)))
+    suspects = tuple(_entity_suspects(fresh.filter(pl.col("position") <= up_to)))
     record_ids = fresh["record_ids"].explode().drop_nulls().unique()
     times_of = frame.select("position", "commit_timestamp")
     created = _created(fresh)
     complete = fresh.filter(pl.col("position") <= up_to)
-    merged: tuple[NewDoubt, ...] = ()
+    merged: tuple[NewSuspect, ...] = ()
     if may_be_merged(entity, complete):  # keys of transactions would be a third of what a large batch takes in memory
         keys = raw_events.headers(entity, channel, ["position", "transaction_key"], after=after, up_to=up_to)
         merged = tuple(possibly_merged(complete.join(pl.DataFrame(keys), on="position")))
     return Batch(
-        after, up_to, read_to, frame.height, duplicates, outdated, doubts, created, merged, record_ids, times_of
+        after, up_to, read_to, frame.height, duplicates, outdated, suspects, created, merged, record_ids, times_of
     )
 
 
@@ -147,9 +147,11 @@ def _created(headers: pl.DataFrame) -> tuple[str, ...]:
     return tuple(ids.gather_every(SAMPLED, offset=SAMPLED - 1))
 
 
-def _entity_doubts(headers: pl.DataFrame) -> Iterator[EntityDoubt]:
+def _entity_suspects(headers: pl.DataFrame) -> Iterator[SuspectEntity]:
     for row in headers.iter_rows(named=True):
-        if row["change_type"] == Doubt.GAP_OVERFLOW:
-            yield EntityDoubt(Doubt.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
+        if row["change_type"] == Reason.GAP_OVERFLOW:
+            yield SuspectEntity(Reason.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
         elif not all(names_one_record(record_id) for record_id in row["record_ids"]):
-            yield EntityDoubt(Doubt.WILDCARD, row["position"], f"{row['change_type']} of {','.join(row['record_ids'])}")
+            yield SuspectEntity(
+                Reason.WILDCARD, row["position"], f"{row['change_type']} of {','.join(row['record_ids'])}"
+            )

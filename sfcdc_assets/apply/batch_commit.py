@@ -1,8 +1,8 @@
 """Commit what an entity's tasks wrote, table by table, in an order that a crash may cut anywhere.
 
-Text values, doubts (of other entities' records too), quarantine, superseded versions, and last `current_state`, whose
-commit is the batch's commit point. What a batch left in the other tables before it crashed is removed by the next one
-(`checkpoint`); the ledger of doubts and the quarantine know what they have.
+Text values, ledger entries (of other entities' records too), quarantine, superseded versions, and last `current_state`,
+whose commit is the batch's commit point. What a batch left in the other tables before it crashed is removed by the next
+one (`checkpoint`); the reconciliation ledger and the quarantine know what they have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sfcdc_assets.apply.applied import Applied
 from sfcdc_assets.apply.entity_tables import EntityTables
-from sfcdc_assets.apply.implied_doubts import compare_snapshots, doubt_others
+from sfcdc_assets.apply.implied_suspects import compare_snapshots, suspect_others
 from sfcdc_assets.apply.plan import BatchPlan
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
 from sfcdc_assets.key_ranges.data_file import WrittenKeyRange
@@ -27,21 +27,21 @@ from sfcdc_assets.lake.delta.data_files import NewFile
 from sfcdc_assets.lake.tables import raw_events
 from sfcdc_assets.lake.tables.current_state import noted_counts
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, OpenDoubt
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, OpenSuspect
 from sfcdc_assets.lake.tables.quarantine import quarantine
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
-from sfcdc_assets.timeline.doubt_behaviour import UNMARKED
 from sfcdc_assets.timeline.implied_change import POINTER
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets.timeline.suspect_behaviour import UNMARKED
 
 
 @dataclass(frozen=True)
 class ApplyReport:
     """What a batch did to one entity's tables; counts are records but `events`, `duplicates` and `waiting` (events).
 
-    `version` is the Delta version of `current_state` after it; `doubts_opened` are those of this batch by reason,
-    `open_doubts` what the ledger holds after it. `deliveries`: events that the batch before had not, second copies
+    `version` is the Delta version of `current_state` after it; `suspects_opened` are those of this batch by reason,
+    `open_suspects` what the ledger holds after it. `deliveries`: events that the batch before had not, second copies
     included; `committed`: when the org committed the oldest and the newest of them, None without any. `events` has
     those too that are applied again on top of a read of the org. `has_more`: there are events for another batch.
     """
@@ -61,9 +61,9 @@ class ApplyReport:
     read_back: int
     texts: int
     versions: int
-    doubts_opened: Mapping[str, int]
-    doubts_healed: int
-    open_doubts: Mapping[str, int]
+    suspects_opened: Mapping[str, int]
+    suspects_healed: int
+    open_suspects: Mapping[str, int]
     key_ranges_written: int
     bytes_written: int
     rows: int
@@ -89,17 +89,17 @@ class BatchCommit:
         before, checkpoint = tables.checkpoint, self._checkpoint()
         is_new = bool(results) or replace(checkpoint, batch=before.batch) != before
         texts = [file for result in results for file in result.texts]
-        doubts = [*(doubt for result in results for doubt in result.doubts), *batch.merged]
-        found = self._planned.entity_doubt
+        suspects = [*(suspect for result in results for suspect in result.suspects), *batch.merged]
+        found = self._planned.entity_suspect
         if found is not None:
-            doubts.append(NewDoubt(ENTITY, found.reason, found.position, found.detail))
+            suspects.append(NewSuspect(ENTITY, found.reason, found.position, found.detail))
         if is_new:
             tables.texts.append([_new_file(file) for file in texts], checkpoint.batch)
-        opened = tables.ledger.note(doubts, tables.channel, batch.up_to, clock.now_ms())
-        self._quarantine(doubts)
+        opened = tables.ledger.note(suspects, tables.channel, batch.up_to, clock.now_ms())
+        self._quarantine(suspects)
         silent = [each for result in results for each in result.silent]
         pointer_key = next((column.hash_key for column in tables.columns if column.name == POINTER), None)
-        doubt_others(tables.warehouse, tables.channel, silent, pointer_key)
+        suspect_others(tables.warehouse, tables.channel, silent, pointer_key)
         added: list[NewFile] = []
         if is_new:
             superseded = [_new_file(file) for result in results for file in result.superseded]
@@ -109,7 +109,7 @@ class BatchCommit:
                 each.note_built()
                 if each.has_leftovers(checkpoint):
                     each.clean(checkpoint)
-        open_doubts, healed = self._close_doubts()
+        open_suspects, healed = self._close_suspects()
         compare_snapshots(tables.warehouse, {column.name for column in tables.columns}, tables.privacy.key)
         committed = batch.committed_after(before.position)
         summed = ("inserted", "updated", "deleted", "waiting", "versions")
@@ -125,9 +125,9 @@ class BatchCommit:
             duplicates=len(batch.duplicates),
             read_back=len(self._planned.record_ids),
             texts=sum(file.rows for file in texts),
-            doubts_opened=dict(Counter(doubt.reason for doubt in opened)),
-            doubts_healed=healed,
-            open_doubts=dict(sorted(Counter(doubt.reason for doubt in open_doubts).items())),
+            suspects_opened=dict(Counter(suspect.reason for suspect in opened)),
+            suspects_healed=healed,
+            open_suspects=dict(sorted(Counter(suspect.reason for suspect in open_suspects).items())),
             key_ranges_written=len(added),
             bytes_written=sum(file.size for file in added),
             rows=tables.current_state.table.count(),
@@ -151,7 +151,7 @@ class BatchCommit:
             position=planned.batch.up_to,
             snapshot=max(tables.snapshot.number, before.snapshot),
             read_back=max(tables.taken.last_read_back(), before.read_back),
-            doubted=planned.doubted or before.doubted,
+            suspected=planned.suspected or before.suspected,
             read_at=max(before.read_at, tables.taken.read_at()) if planned.org_reads else before.read_at,
         )
         if planned.roll_back_to is None:
@@ -178,10 +178,10 @@ class BatchCommit:
         present = noted_counts(self._tables.current_state.table)
         return present and present + after - RowCounts.sum(result.rows_before for result in results)
 
-    def _quarantine(self, doubts: Sequence[NewDoubt]) -> None:
+    def _quarantine(self, suspects: Sequence[NewSuspect]) -> None:
         """Keep the bodies that could not be decoded, with the reason."""
         tables = self._tables
-        errors = {each.position: each.detail for each in doubts if each.reason is Doubt.UNDECODABLE_PAYLOAD}
+        errors = {each.position: each.detail for each in suspects if each.reason is Reason.UNDECODABLE_PAYLOAD}
         if errors:
             rows = raw_events.payloads(tables.warehouse, tables.entity, tables.channel, sorted(errors))
             description = [{**row, "channel": tables.channel, "error": errors[row["position"]]} for row in rows]
@@ -192,37 +192,37 @@ class BatchCommit:
             writer = f"{tables.channel}:{tables.entity}"
             quarantine(tables.warehouse, pa.Table.from_pylist(description, schema=QUARANTINE), writer)
 
-    def _close_doubts(self) -> tuple[list[OpenDoubt], int]:
-        """Heal the doubts that the table no longer has: its rows, not this process's memory, say so. Those that are
+    def _close_suspects(self) -> tuple[list[OpenSuspect], int]:
+        """Heal the entries that the table no longer has: its rows, not this process's memory, say so. Those that are
         left, and how many were healed."""
         ledger, watermark = self._tables.ledger, self._tables.snapshot.position
         channel = self._tables.channel
-        doubts = ledger.open_doubts()
-        of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY]
+        suspects = ledger.open_suspects()
+        of_entity = [suspect for suspect in suspects if suspect.record_id == ENTITY]
         answered = [each for each in of_entity if not each.refuses_a_read and each.position_on(channel) <= watermark]
-        vanished = [each for each in of_entity if each.reason == Doubt.VANISHED]
-        if vanished and not self._waits_to_be_accepted(doubts):
+        vanished = [each for each in of_entity if each.reason == Reason.VANISHED]
+        if vanished and not self._waits_to_be_accepted(suspects):
             answered += vanished
         positions = {ENTITY: watermark}
-        of_records = [doubt for doubt in doubts if doubt.record_id != ENTITY]
+        of_records = [suspect for suspect in suspects if suspect.record_id != ENTITY]
         if of_records:
-            free = self._tables.current_state.free_of_doubt([doubt.record_id for doubt in of_records])
+            free = self._tables.current_state.not_suspect([suspect.record_id for suspect in of_records])
             positions |= free
-            # A row that an audit found to have drifted is not marked: only a reading ends that doubt.
+            # A row that an audit found to have drifted is not marked: only a reading ends that entry.
             answered += [
-                doubt
-                for doubt in of_records
-                if free.get(doubt.record_id, -1) >= doubt.position_on(channel)
-                and (doubt.reason not in UNMARKED or doubt.record_id in self._planned.record_ids)
+                suspect
+                for suspect in of_records
+                if free.get(suspect.record_id, -1) >= suspect.position_on(channel)
+                and (suspect.reason not in UNMARKED or suspect.record_id in self._planned.record_ids)
             ]
         ledger.heal(answered, positions, clock.now_ms())
         healed = frozenset(answered)
-        return [doubt for doubt in doubts if doubt not in healed], len(answered)
+        return [suspect for suspect in suspects if suspect not in healed], len(answered)
 
-    def _waits_to_be_accepted(self, doubts: Sequence[OpenDoubt]) -> bool:
+    def _waits_to_be_accepted(self, suspects: Sequence[OpenSuspect]) -> bool:
         """Return whether a snapshot, or records that were read back, still wait to be accepted."""
         taken = Snapshots.open(self._tables.warehouse, self._tables.entity)
-        return (taken is not None and taken.refused() is not None) or any(doubt.not_believed for doubt in doubts)
+        return (taken is not None and taken.refused() is not None) or any(suspect.not_believed for suspect in suspects)
 
 
 def _new_file(file: WrittenKeyRange) -> NewFile:

@@ -1,4 +1,4 @@
-"""Catch up: drain the channels, bring each entity up to date, read back what is in doubt, note the cut.
+"""Catch up: drain the channels, bring each entity up to date, read back what is suspect, note the cut.
 
 The order of a run's steps, without a scheduler. A run under Dagster has an op for each of these functions; `run` calls
 them one after another, as the tests do that replay an org's history.
@@ -20,7 +20,7 @@ from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.lander import FailSafeLander, Lander
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.not_readable import note_not_readable, note_not_shown_whole
-from sfcdc_assets.org_reads.read_back import ReadBackReport, read_back_doubts
+from sfcdc_assets.org_reads.read_back import ReadBackReport, read_back_suspects
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
@@ -32,7 +32,7 @@ HEALING_SECONDS = 10.0
 """So long in all a round waits for an org that answers no request: its events are applied by then, and the next ones
 wait."""
 ROUNDS = 4
-"""The most times a run drains: each round after the first follows a reading of records in doubt."""
+"""The most times a run drains: each round after the first follows a reading of suspect records."""
 
 IDLE_DESCRIBE_MS = 86_400_000
 """How often an object without changes is described: its fields may change all the same."""
@@ -44,7 +44,7 @@ IDLE_DESCRIBES = 50
 @dataclass(frozen=True)
 class Applied:
     """What was done for an entity. `applied_at`: when its first batch of the round was committed (epoch ms);
-    `healed_after`: the age in seconds of the oldest doubt that was read back; `api_requests`: what describing the
+    `healed_after`: the age in seconds of the oldest entry that was read back; `api_requests`: what describing the
     object and reading records back took."""
 
     report: ApplyReport
@@ -160,7 +160,7 @@ class CatchUp:
         return self._applier.commit_written(prepared, self._clock_ms)
 
     def bring_up_to_date(self, state: EntityState, ready: Ready) -> Applied:
-        """Commit an entity's part if it is not, read back its records in doubt, and apply what was read. Raises what
+        """Commit an entity's part if it is not, read back its suspect records, and apply what was read. Raises what
         stops it."""
         wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
         if isinstance(ready, Committed):
@@ -239,10 +239,10 @@ class CatchUp:
 
     def _read_back(self, applied: Applied) -> Applied:
         report = applied.report
-        if not report.open_doubts:
+        if not report.open_suspects:
             return applied
         with unanswered_at_most(self._patience):
-            read = read_back_doubts(
+            read = read_back_suspects(
                 self._warehouse,
                 self._org,
                 report.entity,

@@ -60,8 +60,8 @@ class KeyRangeTask:
     """Versions after this position are followed again: a snapshot is put in before them."""
     token: str = ""
     """Begins the names of the files that the attempt writes."""
-    all_in_doubt: bool = False
-    """The whole entity is in doubt: every living row is marked."""
+    all_suspect: bool = False
+    """The whole entity is suspect: every living row is marked."""
     piece_bytes: int | None = None
     """Of the files that take the place of one of which few rows are changed; None: they are not made smaller."""
 
@@ -89,8 +89,8 @@ class KeyRangeTask:
             timeline.put(org_read, read)
             done = org_read.position
         timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
-        if self.all_in_doubt:
-            timeline.doubt_all()
+        if self.all_suspect:
+            timeline.suspect_all()
         return self._written(key_range, parts, timeline)
 
     def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
@@ -107,7 +107,7 @@ class KeyRangeTask:
 
     def _concerned(self, changes: pl.DataFrame, reads: Sequence[tuple[OrgRead, pl.DataFrame]]) -> pl.Series | None:
         """Ids of the records that the batch may change; None for all of them."""
-        if self.roll_back_to is not None or self.all_in_doubt or any(org_read.snapshot for org_read, _ in reads):
+        if self.roll_back_to is not None or self.all_suspect or any(org_read.snapshot for org_read, _ in reads):
             return None
         return pl.concat([changes["record_id"], *(read["Id"] for _, read in reads)]).unique()
 
@@ -131,7 +131,7 @@ class KeyRangeTask:
             tuple(files),
             tuple(versions),
             tuple(texts),
-            tuple(timeline.doubts),
+            tuple(timeline.suspects),
             tuple(timeline.silent),
             RowCounts.sum(part.rows.counts for part in rewritten),
             RowCounts.sum(RowCounts.of(rows) for rows in kept),

@@ -132,7 +132,7 @@ def _why(state: EntityState, position: int, complete_through_ms: int) -> str:
         return NOT_COPIED
     if state.off_channel:
         return OFF_CHANNEL
-    if state.entity_doubt is not None or state.channel_changed:
+    if state.entity_suspect is not None or state.channel_changed:
         return SNAPSHOT_DUE
     if state.pending_reads:
         return READ_NOT_APPLIED

@@ -14,7 +14,7 @@ from functools import partial
 import polars as pl
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.apply.batch import Batch, EntityDoubt, read_batch
+from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
 from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, batch_end, older_events
 from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.key_ranges.key_ranges import (
@@ -29,10 +29,10 @@ from sfcdc_assets.key_ranges.key_ranges import (
 from sfcdc_assets.key_ranges.sample import look_into, sample_ids
 from sfcdc_assets.lake.tables import current_state, snapshots
 from sfcdc_assets.lake.tables.current_state import id_ranges
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenDoubt, holding_doubts
+from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, blocking_suspects
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBack
-from sfcdc_assets.timeline.doubt_behaviour import OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.timeline.suspect_behaviour import OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.timeline.timeline import OrgRead
 
 
@@ -41,8 +41,8 @@ class BatchPlan:
     """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables,
     those to `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
 
-    `entity_doubt`: an event of the batch's end that puts the whole entity in doubt, and is new. `doubted`: position of
-    the last unanswered doubt about the entity, 0 for none; `all_in_doubt`: its rows are to be marked for it.
+    `entity_suspect`: an event of the batch's end that makes the whole entity suspect, and is new. `suspected`: position
+    of the last unanswered entry about the entity, 0 for none; `all_suspect`: its rows are to be marked for it.
     `roll_back_to`: versions after it are followed again.
     """
 
@@ -51,9 +51,9 @@ class BatchPlan:
     read_backs: tuple[ReadBack, ...]
     org_reads: tuple[OrgRead, ...]
     roll_back_to: int | None
-    entity_doubt: EntityDoubt | None
-    doubted: int
-    all_in_doubt: bool
+    entity_suspect: SuspectEntity | None
+    suspected: int
+    all_suspect: bool
     key_ranges: tuple[KeyRange, ...]
     visit: frozenset[int]
     touched: frozenset[int]
@@ -67,7 +67,7 @@ class BatchPlan:
 def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchPlan:
     """Find what is not in the tables yet: readings, and events up to the last complete transaction or `up_to`.
 
-    Nothing is written. Events from one on that puts the entity in doubt wait for a snapshot.
+    Nothing is written. Events from one on that makes the entity suspect wait for a snapshot.
     """
     checkpoint = tables.checkpoint
     # A table that is rebuilt begins with the first snapshot after which every event still has its payload.
@@ -81,19 +81,19 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
     read_backs = tables.taken.read_backs(read_back, new[0].position if rolls_back else None)
     if tables.from_scratch:
         read_backs = tuple(read_back for read_back in read_backs if read_back.position >= new[0].position)
-    doubts = tables.ledger.open_doubts()
+    suspects = tables.ledger.open_suspects()
     read_at = [*(each.position for each in new), *(each.position for each in read_backs)]
-    earliest = [*read_at, *_blocked_from(tables, doubts, complete, new, read_backs)]
-    batch, entity_doubt, blocked, ever_blocked = _batch(
-        tables, doubts, complete[0].position, earliest, max(read_at, default=0), up_to
+    earliest = [*read_at, *_blocked_from(tables, suspects, complete, new, read_backs)]
+    batch, entity_suspect, blocked, ever_blocked = _batch(
+        tables, suspects, complete[0].position, earliest, max(read_at, default=0), up_to
     )
-    doubted = max(blocked, default=0)
-    # Once marked, rows stay so until they are read again; a snapshot that is older than the doubt unmarks them. What
-    # names a marked row waits, so the batch that ends just before the doubt marks them and none of those before it.
-    all_in_doubt = bool(blocked) and not batch.has_more and (bool(new) or checkpoint.doubted < doubted)
+    suspected = max(blocked, default=0)
+    # Once marked, rows stay so until they are read again; a snapshot that is older than the entry unmarks them. What
+    # names a marked row waits, so the batch that ends just before the entry marks them and none of those before it.
+    all_suspect = bool(blocked) and not batch.has_more and (bool(new) or checkpoint.suspected < suspected)
     if batch.has_more:
-        doubted = min(blocked) - 1 if blocked and new else 0
-    everywhere = bool(new) or all_in_doubt
+        suspected = min(blocked) - 1 if blocked and new else 0
+    everywhere = bool(new) or all_suspect
     read = sorted(frozenset().union(*(read_back.record_ids for read_back in read_backs)))
     concerned = None if everywhere else pl.concat([batch.record_ids, pl.Series(read, dtype=pl.String)])
     if new:
@@ -108,9 +108,9 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         read_backs,
         _seen_until(tables, _org_reads(complete, new, read_backs, ever_blocked)),
         new[0].position if rolls_back else None,
-        entity_doubt,
-        doubted,
-        all_in_doubt,
+        entity_suspect,
+        suspected,
+        all_suspect,
         key_ranges,
         visit,
         visit | ranges_of_ids(key_ranges, batch.record_ids),
@@ -119,30 +119,30 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
 
 def _blocked_from(
     tables: EntityTables,
-    doubts: Sequence[OpenDoubt],
+    suspects: Sequence[OpenSuspect],
     complete: Sequence[CompleteSnapshot],
     new: Sequence[CompleteSnapshot],
     read_backs: Sequence[ReadBack],
 ) -> list[int]:
     """Positions before the events that were blocked until now and that a reading answers: they become versions.
 
-    A record of which a snapshot was not believed was blocked with its entity, if that was in doubt.
+    A record of which a snapshot was not believed was blocked with its entity, if that was suspect.
     """
     read = frozenset[str]().union(*(read_back.record_ids for read_back in read_backs))
     answered = [
-        doubt
-        for doubt in doubts
-        if doubt.reason not in UNMARKED and not doubt.refuses_a_read and (new or doubt.record_id in read)
+        suspect
+        for suspect in suspects
+        if suspect.reason not in UNMARKED and not suspect.refuses_a_read and (new or suspect.record_id in read)
     ]
     watermarks = [-1, *(snapshot.position for snapshot in complete)]
     blocked = (
         tables.ledger.holding_positions(tables.channel) if any(d.reason in OF_A_SNAPSHOT for d in answered) else []
     )
     found = []
-    for doubt in answered:
-        position = doubt.position_on(tables.channel)
+    for suspect in answered:
+        position = suspect.position_on(tables.channel)
         before = [
-            d for d in blocked if doubt.reason in OF_A_SNAPSHOT and _last_below(watermarks, position) < d <= position
+            d for d in blocked if suspect.reason in OF_A_SNAPSHOT and _last_below(watermarks, position) < d <= position
         ]
         found.append(min([position, *before]) - 1)
     return found
@@ -150,16 +150,16 @@ def _blocked_from(
 
 def _batch(
     tables: EntityTables,
-    doubts: Sequence[OpenDoubt],
+    suspects: Sequence[OpenSuspect],
     floor: int,
     earliest: Sequence[int],
     latest: int,
     up_to: int | None,
-) -> tuple[Batch, EntityDoubt | None, list[int], list[int]]:
-    """Return the events to apply; one that puts the entity in doubt, if it is new; positions of the unanswered doubts
+) -> tuple[Batch, SuspectEntity | None, list[int], list[int]]:
+    """Return the events to apply; one that makes the entity suspect, if it is new; positions of the unanswered entries
     about the entity, and of all there ever were.
 
-    The range begins before the applied position where a reading's watermark does, or a doubt that it answers: events
+    The range begins before the applied position where a reading's watermark does, or an entry that it answers: events
     that waited for it lie there. It is read up to the `latest` watermark: what is not applied before a reading becomes
     versions with it. What is already in the rows is dropped again by the rows' own positions. What the first snapshot
     in the tables stands for, up to `floor`, is never read. Of very many events the first ones are taken (`batch_end`).
@@ -169,13 +169,13 @@ def _batch(
     after = max(floor, min([applied, *earliest]))
     complete = tables.raw_events.complete_position(channel)
     end = max(complete if up_to is None else min(complete, up_to), after, applied, watermark)
-    blocked = holding_doubts(doubts, channel, watermark)
+    blocked = blocking_suspects(suspects, channel, watermark)
     end = max(applied, min([end, *(position - 1 for position in blocked)]))
     whole, end = end, batch_end(tables.raw_events, entity, channel, after, max(applied, watermark, latest), end)
     older = partial(_older, tables)
     batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
-    answered = [found.position for found in batch.entity_doubts if found.position <= watermark]
-    found = next((found for found in batch.entity_doubts if found.position > watermark), None)
+    answered = [found.position for found in batch.entity_suspects if found.position <= watermark]
+    found = next((found for found in batch.entity_suspects if found.position > watermark), None)
     if found is not None:
         blocked.append(found.position)
         end = found.position - 1
@@ -198,10 +198,10 @@ def _org_reads(
     complete: Sequence[CompleteSnapshot],
     new: Sequence[CompleteSnapshot],
     read_backs: Sequence[ReadBack],
-    doubted: Sequence[int],
+    suspected: Sequence[int],
 ) -> tuple[OrgRead, ...]:
     """Return new snapshots and read-backs in the order of their watermarks, those of one watermark in that of their
-    reading. A doubt about the entity stops events until the next snapshot, which answers it."""
+    reading. An entry about the entity stops events until the next snapshot, which answers it."""
     read_after = {each.number: each.after_read_back for each in new}
     found = [
         OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
@@ -215,7 +215,7 @@ def _org_reads(
             min(
                 [
                     each.position,
-                    *(d - 1 for d in doubted if _last_below(watermarks, each.position) < d <= each.position),
+                    *(d - 1 for d in suspected if _last_below(watermarks, each.position) < d <= each.position),
                 ]
             ),
             each.snapshot,
@@ -238,7 +238,7 @@ def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[Org
 
 
 def _last_below(watermarks: Sequence[int], position: int) -> int:
-    """Return the last snapshot's watermark before a position: doubts up to it were answered by it."""
+    """Return the last snapshot's watermark before a position: entries up to it were answered by it."""
     return max(watermark for watermark in watermarks if watermark < position)
 
 

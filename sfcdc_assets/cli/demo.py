@@ -66,7 +66,7 @@ def demo(
 
     Starts an org of its own, takes the snapshots, then has the org change in rounds, with holes of every kind (gaps,
     overflows, unreadable events, duplicates ...), which Dagster's sensors and runs follow. A PushTopic, a generic
-    channel and a platform event come along. Exit code 0 only if every table equals the org and no doubt is left.
+    channel and a platform event come along. Exit code 0 only if every table equals the org and nothing is suspect.
     """
     require_emulator()
     check_java()

@@ -42,7 +42,7 @@ _OF_TOPIC = (
     Column("position", 1),
     Column("replay id", 3),
     Column("run", 4),
-    Column("in doubt", 2, folds=True),
+    Column("suspect", 2, folds=True),
 )
 _OF_EVENT = (Column("field"), Column("value", folds=True))
 
@@ -72,7 +72,7 @@ def explain(
 ) -> None:
     """Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from where.
 
-    Of a record of a PushTopic: which notifications and reads made it, and what is in doubt. Of an event: where it lies,
+    Of a record of a PushTopic: which notifications and reads made it, and what is suspect. Of an event: where it lies,
     which commit and run landed it, what it says, and why it could not be read. Users have their names where User is
     copied. Makes no API calls. Times are UTC.
     """
@@ -134,8 +134,8 @@ def _where(channel: str, facts: Mapping[str, Any]) -> str:
         run = f"run {facts['run_id']}" if facts["run_id"] else "a sensor's tick or a command"
         batch = f"positions {facts['landed_first']} to {facts['landed_last']}"
         lines.append(f"  landed in {table_of(channel)}, version {facts['landed_version']} ({batch}), by {run}")
-    if facts["doubt"]:
-        lines.append(f"  not all of it is in columns: {facts['doubt']}")
+    if facts["suspect"]:
+        lines.append(f"  not all of it is in columns: {facts['suspect']}")
     return "\n".join(lines)
 
 
@@ -161,7 +161,7 @@ def _of_topic(link: Mapping[str, Any]) -> tuple[str, ...]:
         "" if link["position"] is None else str(link["position"]),
         link["replay_id"] or "",
         link["run_id"] or "",
-        link["doubt"] or "",
+        link["suspect"] or "",
     )
 
 

@@ -21,7 +21,7 @@ from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.status.staleness import LEAST_SECONDS, WarehouseStale, stale_parts
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets.status.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 LOST_CHECKPOINTS_SHOWN = 5
 NEXT_SHOWN = 3
@@ -38,7 +38,7 @@ _ENTITY_COLUMNS = (
     Column("channel", 3),
     Column("rows"),
     Column("deleted", 2),
-    Column("in doubt"),
+    Column("suspect"),
     Column("applied", 1),
     Column("state"),
 )
@@ -126,7 +126,7 @@ def show(status: WarehouseStatus) -> None:
             (entity.channel or "-").removeprefix("/data/"),
             f"{entity.rows:,}",
             f"{entity.deleted:,}",
-            f"{entity.in_doubt:,}",
+            f"{entity.suspects:,}",
             "-" if entity.applied is None else str(entity.applied),
             _state(entity) + (", a read is not applied" if entity.entity in status.refused_reads else ""),
         )
@@ -245,7 +245,7 @@ def _state(entity: EntityStatus) -> str:
         return "not copied yet" if entity.snapshot is None else "snapshot taken, not built yet"
     if entity.new_channel:
         return f"to be read again for {entity.new_channel}"
-    if Doubt.OFF_CHANNEL in entity.open_doubts:
+    if Reason.OFF_CHANNEL in entity.open_suspects:
         return "off the channel"
     if entity.missed:
         return "to be read again"

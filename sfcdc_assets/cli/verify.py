@@ -28,7 +28,7 @@ from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.wanted_entities import entity_named
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.settings import load_settings
@@ -45,7 +45,7 @@ _COLUMNS = (
     Column("compared"),
     Column("again", 4),
     Column("changed meanwhile", 3),
-    Column("in doubt", 1),
+    Column("suspect", 1),
     Column("values", 5),
     Column("different"),
     Column("requests", 2),
@@ -68,14 +68,14 @@ def verify(
             help="Spend at most so many API requests; parts that do not fit are named, and come first next time.",
         ),
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Open doubts for what differs and read it back.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Mark what differs as suspect and read it back.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Compare each entity's table with the org, record by record and field by field.
 
     Reads every entity by Bulk API 2.0, whole or as far as the budget goes, and compares records that change meanwhile
     again, after a sync. Exit code 0 when all are equal, 3 when something differs (it is listed), 1 when the comparison
-    could not be made, also where records changed each time or stay in doubt; an entity with a damaged table is named
+    could not be made, also where records changed each time or stay suspect; an entity with a damaged table is named
     and left out. The last line is the verdict. With --repair what differs is healed and compared again. Also checks
     that the versions in `history` follow one another up to each row, and compares the state of each PushTopic with the
     topic's own query.
@@ -93,7 +93,7 @@ def verify(
         if repair and differing:
             warehouse = Warehouse(load_settings().warehouse)
             for report in differing:
-                opened = open_drift_doubts(warehouse, report, clock.now_ms())
+                opened = open_drift_suspects(warehouse, report, clock.now_ms())
                 display.tell(f"{report.entity}: {counted(opened, 'record')} to be read back.")
             _sync(display.tell, {report.channel for report in differing})
             compared_again = verify_entities([each.entity for each in differing], display.tell, budget)
@@ -180,7 +180,7 @@ def show(reports: list[VerifyReport]) -> None:
         if report.left:
             console.print(
                 f"{report.entity}: {counted(len(report.left), 'record')} could not be compared: "
-                f"{report.changed_meanwhile:,} changed each time, {report.in_doubt:,} in doubt, {report.unreadable:,} "
+                f"{report.changed_meanwhile:,} changed each time, {report.suspects:,} suspect, {report.unreadable:,} "
                 "unreadable. Run it again, or `sfcdc sync --until-caught-up` first.",
                 soft_wrap=True,
             )
@@ -244,7 +244,7 @@ def _row(report: VerifyReport) -> tuple[str | Text, ...]:
         f"{report.compared:,}",
         f"{report.compared_again:,}",
         f"{report.changed_meanwhile:,}",
-        f"{report.in_doubt:,}",
+        f"{report.suspects:,}",
         f"{report.values_compared:,}",
         Text(different, "red" if report.differences else ""),
         str(report.calls),

@@ -14,7 +14,7 @@ from sfcdc_assets.entities.entity_facts import EntityFacts, entity_facts
 from sfcdc_assets.entities.membership import follow_members
 from sfcdc_assets.lake.tables.channel_members import noted_members
 from sfcdc_assets.lake.tables.damage import Unreadable
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, due, entity_doubts, holding_doubts
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, blocking_suspects, due, entity_suspects
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS
@@ -88,8 +88,8 @@ def _copied(warehouse: Warehouse, channels: Sequence[str], wanted: Sequence[str]
 @dataclass(frozen=True)
 class EntityState:
     """How far an entity has come: positions landed, complete and applied; snapshots complete and applied, the last
-    one's watermark and whether that is a position of another channel; read-backs taken and applied; open doubts, those
-    about records that may be read back now; and the positions of the last unanswered doubt about the entity, of the
+    one's watermark and whether that is a position of another channel; read-backs taken and applied; open entries, those
+    about records that may be read back now; and the positions of the last unanswered entry about the entity, of the
     first and the last one that events wait for, and of the last one that its rows were marked for.
 
     Whether payloads past their retention wait for a newer snapshot is shown by `seen_by_retention`."""
@@ -105,15 +105,15 @@ class EntityState:
     snapshot_applied: int
     read_back_taken: int
     read_back_applied: int
-    doubts_open: int
-    doubts_of_records: int
-    doubts_due: int
-    entity_doubt: int | None
+    suspects_open: int
+    suspect_records: int
+    suspects_due: int
+    entity_suspect: int | None
     blocked_from: int | None
     blocked_last: int | None
-    doubt_marked: int
-    doubt_answered: bool = False
-    """A doubt about the entity is open that a snapshot in the table has answered: a run ended before it was closed."""
+    suspects_marked: int
+    suspects_answered: bool = False
+    """An entry about the entity is open that a snapshot in the table has answered: a run ended before it was closed."""
     refused: str | None = None
     """Why the last read of the entity was refused or is not believed; None when nothing is."""
     snapshot_refused: bool = False
@@ -141,7 +141,7 @@ class EntityState:
         if self.damaged is not None:
             return False
         due = self.channel_changed or self.payloads_overdue
-        return self.snapshot_complete == 0 or self.entity_doubt is not None or due
+        return self.snapshot_complete == 0 or self.entity_suspect is not None or due
 
     @property
     def needs_snapshot(self) -> bool:
@@ -150,20 +150,20 @@ class EntityState:
 
     @property
     def has_work(self) -> bool:
-        """Complete events, a snapshot or read-backs are not in the table yet, records in doubt can be read back, a
-        doubt is to be closed, fields have changed, or there is something in the tables that may not be there."""
+        """Complete events, a snapshot or read-backs are not in the table yet, suspect records can be read back, an
+        entry is to be closed, fields have changed, or there is something in the tables that may not be there."""
         if self.snapshot_complete == 0 or self.channel_changed:
             return False
         end = self.complete if self.blocked_from is None else min(self.complete, self.blocked_from - 1)
-        unmarked = self.blocked_last is not None and self.blocked_last > self.doubt_marked
-        waiting = self.pending_reads or self.has_events_up_to(end) or self.doubts_due > 0
-        return waiting or unmarked or self.doubt_answered or self.layout_changed or self.privacy_changed
+        unmarked = self.blocked_last is not None and self.blocked_last > self.suspects_marked
+        waiting = self.pending_reads or self.has_events_up_to(end) or self.suspects_due > 0
+        return waiting or unmarked or self.suspects_answered or self.layout_changed or self.privacy_changed
 
     @property
     def rests(self) -> bool:
         """There is nothing to do for it, and will not be by the lapse of time alone."""
-        waits = self.lacks_snapshot or self.snapshot_refused or self.doubts_open or self.refused is not None
-        if self.off_channel and self.doubts_of_records == 0:
+        waits = self.lacks_snapshot or self.snapshot_refused or self.suspects_open or self.refused is not None
+        if self.off_channel and self.suspect_records == 0:
             waits = False  # until it is back, which the list of members tells
         return not (self.has_work or waits or self.damaged)
 
@@ -181,7 +181,7 @@ def entity_states(
     warehouse: Warehouse, channels: Mapping[str, str], now_ms: int | None = None, privacy: Privacy | None = None
 ) -> list[EntityState]:
     """Return the state of each entity of `entity_channels`: all that a tick or a run must know of it. Tables that have
-    not changed since it was last asked for are not opened; of rows only those of the doubt ledgers are read.
+    not changed since it was last asked for are not opened; of rows only those of the reconciliation ledgers are read.
 
     Given `privacy`, the settings of today, its columns are looked at too.
     """
@@ -221,21 +221,21 @@ def _damaged(damage: Unreadable, entity: str, channel: str, landed: int, complet
         snapshot_applied=0,
         read_back_taken=0,
         read_back_applied=0,
-        doubts_open=0,
-        doubts_of_records=0,
-        doubts_due=0,
-        entity_doubt=None,
+        suspects_open=0,
+        suspect_records=0,
+        suspects_due=0,
+        entity_suspect=None,
         blocked_from=None,
         blocked_last=None,
-        doubt_marked=0,
+        suspects_marked=0,
         damaged=damage,
     )
 
 
 def _state(facts: EntityFacts, entity: str, channel: str, landed: int, complete: int, now_ms: int) -> EntityState:
-    checkpoint, doubts, watermark = facts.checkpoint, facts.doubts, facts.watermark
-    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
-    blocked = holding_doubts(doubts, channel, watermark)
+    checkpoint, suspects, watermark = facts.checkpoint, facts.suspects, facts.watermark
+    refusals = [suspect for suspect in suspects if suspect.refuses_a_read]
+    blocked = blocking_suspects(suspects, channel, watermark)
     return EntityState(
         entity,
         channel,
@@ -248,20 +248,21 @@ def _state(facts: EntityFacts, entity: str, channel: str, landed: int, complete:
         snapshot_applied=checkpoint.snapshot if facts.are_built else 0,
         read_back_taken=facts.last_read_back,
         read_back_applied=checkpoint.read_back,
-        doubts_open=len(doubts),
-        doubts_of_records=sum(doubt.record_id != ENTITY for doubt in doubts),
-        doubts_due=len(due(doubts, now_ms)),
-        entity_doubt=max(entity_doubts(doubts, channel, watermark), default=None),
+        suspects_open=len(suspects),
+        suspect_records=sum(suspect.record_id != ENTITY for suspect in suspects),
+        suspects_due=len(due(suspects, now_ms)),
+        entity_suspect=max(entity_suspects(suspects, channel, watermark), default=None),
         blocked_from=min(blocked, default=None),
         blocked_last=max(blocked, default=None),
-        doubt_marked=checkpoint.doubted,
-        doubt_answered=any(
-            doubt.record_id == ENTITY and not doubt.refuses_a_read and doubt.position_on(channel) <= watermark
-            for doubt in doubts
+        suspects_marked=checkpoint.suspected,
+        suspects_answered=any(
+            suspect.record_id == ENTITY and not suspect.refuses_a_read and suspect.position_on(channel) <= watermark
+            for suspect in suspects
         ),
         refused=refusals[-1].detail if refusals else None,
-        snapshot_refused=any(doubt.attempts for doubt in refusals),
-        paused=any(doubt.due_at > now_ms for doubt in refusals) or any(doubt.settles_at > now_ms for doubt in doubts),
+        snapshot_refused=any(suspect.attempts for suspect in refusals),
+        paused=any(suspect.due_at > now_ms for suspect in refusals)
+        or any(suspect.settles_at > now_ms for suspect in suspects),
         read_at=checkpoint.read_at,
         versions=facts.versions,
     )

@@ -15,7 +15,7 @@ from sfcdc_assets.lake.delta.table_changes import Remembered
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables.damage import Unreadable, of_each_entity
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenDoubt
+from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse
 
 KEPT_ENTITIES = 1_000
@@ -34,7 +34,7 @@ class EntityFacts:
     has_watermark: bool
     """The newest snapshot's watermark lies on the channel."""
     last_read_back: int
-    doubts: tuple[OpenDoubt, ...]
+    suspects: tuple[OpenSuspect, ...]
     """Those that are open."""
     versions: Mapping[str, int]
     """Table -> Delta version, of those that a consistent cut names."""
@@ -82,7 +82,7 @@ def _facts(warehouse: Warehouse, entity: str, channel: str) -> EntityFacts:
         watermark=taken.watermark() if taken else 0,
         has_watermark=taken is not None and taken.has_watermark_on(channel),
         last_read_back=taken.last_read_back() if taken else 0,
-        doubts=tuple(ledger.open_doubts()) if ledger else (),
+        suspects=tuple(ledger.open_suspects()) if ledger else (),
         versions=tables.versions,
         schema=table.schema if table else None,
         snapshot_schema=taken.table.schema if taken else None,

@@ -21,7 +21,7 @@ from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel, rests
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, Member
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 
 class Conclusion(StrEnum):
@@ -60,10 +60,10 @@ def conclusion(before: Member | None, now: Member | None) -> tuple[Conclusion, s
 def follow_members(
     warehouse: Warehouse, channel: str, listed: ChannelMembers, fed_by: Mapping[str, str], now_ms: int
 ) -> tuple[str, ...]:
-    """Compare what the org lists with what was noted, put in doubt what may have missed events, and note it; returns
+    """Compare what the org lists with what was noted, make suspect what may have missed events, and note it; returns
     the entities whose tables rest on the channel though it does not carry them any more.
 
-    `fed_by`: entity -> channel; those that another one feeds by now are read again for that reason. The doubt is noted
+    `fed_by`: entity -> channel; those that another one feeds by now are read again for that reason. The entry is noted
     first, so that a crash in between repeats both. Costs nothing where nothing has changed. Of a channel of one entity
     the org is not asked, so nothing is known of it.
     """
@@ -80,32 +80,34 @@ def follow_members(
             follows, why = conclusion(noted.get(entity), now[entity])
             if follows is Conclusion.READ_AGAIN and rests_on(warehouse, entity, channel):
                 try:
-                    suspect(warehouse, entity, channel, Doubt.MISSED_EVENTS, why, now_ms)
+                    note_suspect_entity(warehouse, entity, channel, Reason.MISSED_EVENTS, why, now_ms)
                 except TableDamaged:
                     now[entity] = noted.get(entity)  # the conclusion is drawn when it is mended
     off = _copied(warehouse, channel, [entity for entity in mine if now[entity] is None])
     for entity, is_noted in off.items():
         if not is_noted:
-            suspect(warehouse, entity, channel, Doubt.OFF_CHANNEL, conclusion(noted.get(entity), None)[1], now_ms)
+            note_suspect_entity(
+                warehouse, entity, channel, Reason.OFF_CHANNEL, conclusion(noted.get(entity), None)[1], now_ms
+            )
     note_members(warehouse, channel, now, now_ms)
     return tuple(off)
 
 
 def _copied(warehouse: Warehouse, channel: str, entities: list[str]) -> dict[str, bool]:
     """Return those whose tables rest on the channel, and whether it is noted that they are off it. A snapshot that
-    somebody asked for answers the doubt; it is opened again, as changes go on without an event."""
+    somebody asked for answers the entry; it is opened again, as changes go on without an event."""
     facts = readable_facts(warehouse, dict.fromkeys(entities, channel))
     return {
-        entity: any(doubt.reason is Doubt.OFF_CHANNEL for doubt in each.doubts)
+        entity: any(suspect.reason is Reason.OFF_CHANNEL for suspect in each.suspects)
         for entity, each in facts.items()
         if each.has_watermark
     }
 
 
 @retry_on_conflict
-def suspect(warehouse: Warehouse, entity: str, channel: str, reason: Doubt, why: str, now_ms: int) -> None:
-    """Put the entity in doubt at a position of its own: after all that is in its rows, after what a snapshot stands for
-    that is being read, and after all that put it in doubt before. What happens once more is another doubt, with a time
+def note_suspect_entity(warehouse: Warehouse, entity: str, channel: str, reason: Reason, why: str, now_ms: int) -> None:
+    """Make the entity suspect at a position of its own: after all that is in its rows, after what a snapshot stands for
+    that is being read, and after all that made it suspect before. What happens once more is another entry, with a time
     of its own from which on a read answers it."""
     taken = Snapshots.open(warehouse, entity)
     progress = taken.progress() if taken else None
@@ -116,4 +118,4 @@ def suspect(warehouse: Warehouse, entity: str, channel: str, reason: Doubt, why:
         *ledger.holding_positions(channel),
     ]
     position = position_of_its_own(warehouse, entity, channel, max(watermarks))
-    ledger.note([NewDoubt(ENTITY, reason, position, f"{entity}: {why}")], channel, position, now_ms)
+    ledger.note([NewSuspect(ENTITY, reason, position, f"{entity}: {why}")], channel, position, now_ms)

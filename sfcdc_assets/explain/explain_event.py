@@ -26,7 +26,7 @@ def explain_event(warehouse: Warehouse, channel: str, event: str, field: str | N
 
     `event`: its id (`EventUuid`), its replay id (a number, or hexadecimal digits) or `@` with its position. Publishers
     may give several events one id: then there are rows of each. An event that cannot be read has one row without a
-    field; its `doubt` says why. Raises `NotExplained` for a channel, event or field that the tables lack.
+    field; its `suspect` says why. Raises `NotExplained` for a channel, event or field that the tables lack.
     """
     table = opened(warehouse, channel)
     rows = _rows(table, channel, event)
@@ -51,7 +51,7 @@ def explain_event(warehouse: Warehouse, channel: str, event: str, field: str | N
             "replay_id": replay_text(row["replay_id"]),
             "received_at": row["received_at"],
             **landing_columns(commits.get(row["position"])),
-            "doubt": row["_problem"],
+            "suspect": row["_problem"],
         }
         shown = [name for name in names if texts[name][number] is not None or field is not None]
         explained += [{**about, "field": name, "value": texts[name][number]} for name in shown] or [about]

@@ -1,4 +1,4 @@
-"""Which notifications and reads made a record's row in the state of a PushTopic, and what of it is in doubt, from the
+"""Which notifications and reads made a record's row in the state of a PushTopic, and what of it is suspect, from the
 tables alone."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def explain_topic_record(warehouse: Warehouse, channel: str, record_id: str, fie
     """Return the chain of one field's values in a record of a PushTopic, or of all fields', as `EXPLANATION`.
 
     Of earlier reads of the topic's query, only what the row still has of them is known. The last value of each field
-    says what is in doubt; a field of which nothing is known has one row without a value. `record_id` may have 15
+    says what is suspect; a field of which nothing is known has one row without a value. `record_id` may have 15
     characters. Raises `NotExplained` for a channel, record or field that the tables lack.
     """
     events, record_id = opened(warehouse, channel), to_18_characters(record_id)
@@ -47,20 +47,20 @@ def explain_topic_record(warehouse: Warehouse, channel: str, record_id: str, fie
     observations = [*_observations(rows, list(columns)), *reads_of(known or Known())]
     commits = landing_commits(warehouse, table_of(channel), channel, [row["position"] for row in rows])
     by_position = {row["position"]: row for row in rows}
-    of_record = list(_doubts(warehouse, channel, events, known, [row for row in rows if row["position"] > applied]))
+    of_record = list(_suspects(warehouse, channel, events, known, [row for row in rows if row["position"] > applied]))
     explained: list[dict[str, Any]] = []
     for name, type_ in columns.items():
         links = value_chain(observations, name)
-        doubts = [*of_record, *_misfits(rows, name, links)]
+        suspects = [*of_record, *_misfits(rows, name, links)]
         if not links:
             unknown = "no notification has carried it, and no read of the topic's query has brought it"
-            explained.append({"Id": record_id, "field": name, "doubt": "; ".join([unknown, *doubts])})
+            explained.append({"Id": record_id, "field": name, "suspect": "; ".join([unknown, *suspects])})
             continue
         texts = texts_of(pa.array([link.value for link in links], type_))
         for link, text in zip(links, texts, strict=True):
             about = _about(channel, link, by_position, commits)
-            doubt = "; ".join(doubts) or None if link is links[-1] else None
-            explained.append({**about, "Id": record_id, "field": name, "value": text, "doubt": doubt})
+            suspect = "; ".join(suspects) or None if link is links[-1] else None
+            explained.append({**about, "Id": record_id, "field": name, "value": text, "suspect": suspect})
     return pl.DataFrame(explained, schema=EXPLANATION).sort("valid_from", "position", "field", nulls_last=True)
 
 
@@ -115,7 +115,7 @@ def _about(
     }
 
 
-def _doubts(
+def _suspects(
     warehouse: Warehouse,
     channel: str,
     events: EventTable,

@@ -22,14 +22,14 @@ EXPLANATION = pl.Schema(
         "landed_first": pl.Int64(),
         "landed_last": pl.Int64(),
         "run_id": pl.String(),
-        "doubt": pl.String(),
+        "suspect": pl.String(),
     }
 )
 """Of channels with tables of their own. The columns of `CHAIN` are those of an entity's record: `change_type` is the
 kind of the event, `commit_user` who published it, where it says so, `change_origin` the channel, or that it was the
 topic's query. The event that set the value is at `position` of the channel's table; the Delta version `landed_version`
 landed it together with those from `landed_first` to `landed_last`, in the run `run_id`, null where that was a sensor's
-tick or a command; all null where the log does not go back as far. `doubt`: why the value may not be the record's, or
+tick or a command; all null where the log does not go back as far. `suspect`: why the value may not be the record's, or
 the event's, or not all of it; null where nothing speaks against it."""
 
 

@@ -25,19 +25,19 @@ COUNTED = ("_is_deleted", "_in_doubt")
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows in all, those of deleted records, and those that are in doubt."""
+    """Rows in all, those of deleted records, and those that are suspect."""
 
     rows: int = 0
     deleted: int = 0
-    in_doubt: int = 0
+    suspects: int = 0
 
     @classmethod
     def of(cls, rows: pl.DataFrame | pa.Table) -> RowCounts:
         """Count rows with the columns `COUNTED`; a null is no."""
         flags = rows.select(list(COUNTED))
         frame = flags if isinstance(flags, pl.DataFrame) else pl.DataFrame(flags)
-        deleted, in_doubt = (int(frame[name].sum()) for name in COUNTED)
-        return cls(frame.height, deleted, in_doubt)
+        deleted, suspects = (int(frame[name].sum()) for name in COUNTED)
+        return cls(frame.height, deleted, suspects)
 
     @classmethod
     def sum(cls, counts: Iterable[RowCounts]) -> RowCounts:
@@ -48,10 +48,10 @@ class RowCounts:
         return total
 
     def __add__(self, other: RowCounts) -> RowCounts:
-        return RowCounts(self.rows + other.rows, self.deleted + other.deleted, self.in_doubt + other.in_doubt)
+        return RowCounts(self.rows + other.rows, self.deleted + other.deleted, self.suspects + other.suspects)
 
     def __sub__(self, other: RowCounts) -> RowCounts:
-        return RowCounts(self.rows - other.rows, self.deleted - other.deleted, self.in_doubt - other.in_doubt)
+        return RowCounts(self.rows - other.rows, self.deleted - other.deleted, self.suspects - other.suspects)
 
 
 EVERYTHING = KeyRange(0, "", None)

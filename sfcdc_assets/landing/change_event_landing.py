@@ -33,7 +33,7 @@ from sfcdc_assets.salesforce.channel_members import entity_of_change_event
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 log = logging.getLogger(__name__)
 
@@ -101,12 +101,12 @@ class ChangeEventLanding(Landing):
             return False
 
     def _quarantine(self, rows: pa.Table) -> int:
-        """Keep events without a readable header, and doubt what they may have spoken of.
+        """Keep events without a readable header, and make suspect what they may have spoken of.
 
         Their schema names the entity, nothing names the record; without a known schema it may be any entity of the
         channel. An entity whose rows rest on another channel is not concerned. One that was never copied is, where the
         schema names it: its first snapshot may have its watermark before this event, which was received just now. The
-        doubts are opened before the channel's checkpoint moves on. The payload is not kept where columns of the entity
+        entries are opened before the channel's checkpoint moves on. The payload is not kept where columns of the entity
         are private: no table but `raw_events` may have them, and that one needs a header.
         """
         resting = entities_of_channel(self._warehouse, self._channel) if rows.num_rows else ()
@@ -118,10 +118,10 @@ class ChangeEventLanding(Landing):
             entities = [entity for entity in resting if schema is None or entity == schema.entity_name]
             if schema is not None and not self._is_copied(schema.entity_name):
                 entities = [schema.entity_name]
-            doubt = NewDoubt(ENTITY, Doubt.UNDECODABLE_PAYLOAD, row["position"], row["error"])
+            suspect = NewSuspect(ENTITY, Reason.UNDECODABLE_PAYLOAD, row["position"], row["error"])
             for entity in entities:
                 ledger = Ledger.open_or_create(self._warehouse, entity)
-                ledger.note([doubt], self._channel, row["position"], clock.now_ms())
+                ledger.note([suspect], self._channel, row["position"], clock.now_ms())
         column = rows.schema.get_field_index("payload")
         kept = rows.set_column(column, rows.schema.field(column), pa.array(payloads, pa.binary()))
         return quarantine(self._warehouse, kept, self._channel)

@@ -1,7 +1,7 @@
 """Delete payloads of `raw_events` that are past their retention and that nothing will read again.
 
 Every layer can be rebuilt from the newest complete snapshot and the events after its watermark (guarantee 10), and
-nothing reads a payload at or before it: a batch, a repeated batch, a rebuild and a reading of records in doubt all
+nothing reads a payload at or before it: a batch, a repeated batch, a rebuild and a reading of suspect records all
 begin at the watermark. So payloads go up to the watermark of a snapshot that every layer has been built from, and no
 further. Where older ones than the retention lie behind the watermark, a new snapshot is due; that is one for each time
 of retention.

@@ -83,7 +83,7 @@ def accept_organization(
 ) -> dict[str, int]:
     """Give the warehouse to another organization; returns where the order of each channel was broken for it.
 
-    Every entity comes into doubt as a whole and is read again; rows that the new org does not have end as deleted, and
+    Every entity becomes suspect as a whole and is read again; rows that the new org does not have end as deleted, and
     history goes on. Binding comes last: after a crash in between the warehouse is still the other org's, and accepting
     again breaks the order once more, which changes nothing. Does nothing when the warehouse is the organization's
     already.

@@ -13,7 +13,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 
 class NothingToAccept(SfcdcError):
@@ -41,15 +41,15 @@ def accept(warehouse: Warehouse, entity: str, now_ms: int) -> Accepted:
     """Believe the refused snapshot of the entity, and the absence of records that were read back. The next run applies
     it. Raises `NothingToAccept`."""
     ledger = Ledger.open(warehouse, entity)
-    doubts = ledger.open_doubts() if ledger else []
-    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
-    vanished = [doubt for doubt in refusals if doubt.reason == Doubt.VANISHED]
+    suspects = ledger.open_suspects() if ledger else []
+    refusals = [suspect for suspect in suspects if suspect.refuses_a_read]
+    vanished = [suspect for suspect in refusals if suspect.reason == Reason.VANISHED]
     if ledger is None or not vanished:
         raise NothingToAccept(entity, refusals[-1].detail if refusals else None)
     taken = Snapshots.open(warehouse, entity)
     snapshot = taken.accept(vanished[-1].channel, now_ms) if taken else None
-    records = [doubt for doubt in doubts if doubt.not_believed]
+    records = [suspect for suspect in suspects if suspect.not_believed]
     if records:
         ledger.accept_gone(records, now_ms)
-    count = len({doubt.record_id for doubt in records})
+    count = len({suspect.record_id for suspect in records})
     return Accepted(entity, snapshot.number if snapshot else None, count, vanished[-1].detail or "")

@@ -15,7 +15,7 @@ from sfcdc_assets.org_reads.refused_reads import refuse_entity
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 
 def note_not_readable(warehouse: Warehouse, org: OrgConnection, entities: Mapping[str, str], now_ms: int) -> None:
@@ -26,7 +26,7 @@ def note_not_readable(warehouse: Warehouse, org: OrgConnection, entities: Mappin
         position = RawEvents.open(warehouse).last_position(channel)
         for entity, of in entities.items():
             if of == channel and isinstance(listed, ChannelMembers) and entity in listed.entities:
-                refuse_entity(warehouse, entity, Doubt.NOT_READABLE, channel, position, _why(entity), now_ms)
+                refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, _why(entity), now_ms)
 
 
 def note_not_shown_whole(warehouse: Warehouse, org: OrgConnection, entities: Mapping[str, str], now_ms: int) -> None:
@@ -37,7 +37,7 @@ def note_not_shown_whole(warehouse: Warehouse, org: OrgConnection, entities: Map
         missing = outcome_of(org.view_all.check, entity, "a snapshot")
         if isinstance(missing, ViewAllMissing):
             position = RawEvents.open(warehouse).last_position(channel)
-            refuse_entity(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), now_ms)
+            refuse_entity(warehouse, entity, Reason.VIEW_ALL_MISSING, channel, position, str(missing), now_ms)
         elif isinstance(missing, Exception):
             return
 

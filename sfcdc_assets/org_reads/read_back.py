@@ -1,4 +1,4 @@
-"""Healing, the reading half: records in doubt are read from the org and noted in `snapshot/<Entity>`.
+"""Healing, the reading half: suspect records are read from the org and noted in `snapshot/<Entity>`.
 
 What was read is durable before it is applied, so a process that dies in between has paid for nothing in vain, and every
 table can be rebuilt without the org.
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.current_state import CurrentState
-from sfcdc_assets.lake.tables.gap_reconciliation import NOT_BELIEVED, Ledger, OpenDoubt, due
+from sfcdc_assets.lake.tables.gap_reconciliation import NOT_BELIEVED, Ledger, OpenSuspect, due
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
@@ -41,7 +41,7 @@ from sfcdc_assets.salesforce.unanswered_time import lengthen_unanswered_time
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.settings.settings import VISIBILITY_SECONDS
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 RECORDS = 10_000
 """The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
@@ -51,7 +51,7 @@ READS = 3
 
 @dataclass(frozen=True)
 class ReadBackReport:
-    """Records in doubt that were asked for, found, gone; those whose read was older than their last event, those that
+    """Suspect records that were asked for, found, gone; those whose read was older than their last event, those that
     could not be read though others were, and those that are not shown and not believed to be gone, with the reason; API
     requests spent; and why the reading failed, if it did."""
 
@@ -69,7 +69,7 @@ class ReadBackReport:
 
 
 @retry_on_conflict
-def read_back_doubts(
+def read_back_suspects(
     warehouse: Warehouse,
     org: OrgConnection,
     entity: str,
@@ -80,9 +80,9 @@ def read_back_doubts(
     clock_ms: Callable[[], int] = clock.now_ms,
     sleep: Callable[[float], None] = clock.sleep,
 ) -> ReadBackReport | None:
-    """Read the entity's records in doubt back, those that may be asked for now; None when there are none.
+    """Read the entity's suspect records back, those that may be asked for now; None when there are none.
 
-    A read that the org refuses or breaks off leaves the doubts open, with the reason and the time in the ledger; the
+    A read that the org refuses or breaks off leaves the entries open, with the reason and the time in the ledger; the
     next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned: one that the
     org does not give, or that does not convert, waits with a reason and a pause of its own. A caller's patience with an
     org that answers nothing (`unanswered_at_most`) is longer for what was asked for in vain: the org may only be slow.
@@ -90,25 +90,25 @@ def read_back_doubts(
     ledger = Ledger.open(warehouse, entity)
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
-    doubts = due(ledger.open_doubts(), clock_ms()) if ledger else []
-    if not doubts or ledger is None or table is None or taken is None:
+    suspects = due(ledger.open_suspects(), clock_ms()) if ledger else []
+    if not suspects or ledger is None or table is None or taken is None:
         return None
     calls = org.session.calls
-    every_id = list(dict.fromkeys(doubt.record_id for doubt in doubts))
+    every_id = list(dict.fromkeys(suspect.record_id for suspect in suspects))
     record_ids = every_id[:RECORDS]
     chosen = set(record_ids)
-    doubts = [doubt for doubt in doubts if doubt.record_id in chosen]
-    oldest = min(doubt.opened_at for doubt in doubts)
+    suspects = [suspect for suspect in suspects if suspect.record_id in chosen]
+    oldest = min(suspect.opened_at for suspect in suspects)
     columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
-    lengthen_unanswered_time(min(doubt.attempts for doubt in doubts))
+    lengthen_unanswered_time(min(suspect.attempts for suspect in suspects))
     try:
         # A read older than events that are in the row already would be left out: the watermark lies after all of them.
         position = watermarks.of(
-            channel, max(table.applied(channel) or 0, *(doubt.position_on(channel) for doubt in doubts))
+            channel, max(table.applied(channel) or 0, *(suspect.position_on(channel) for suspect in suspects))
         )
         described = describe(org.session, entity).field_names
-        events = _events(RawEvents.open(warehouse), entity, channel, doubts, clock_ms() - lag_ms)
-        repeated = {doubt.record_id for doubt in doubts if doubt.attempts or doubt.detail == EXTRA}
+        events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock_ms() - lag_ms)
+        repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
         fresh: list[pa.Table] = []
         failed: dict[str, str] = {}
         wanted = record_ids
@@ -127,9 +127,9 @@ def read_back_doubts(
             if not wanted:
                 break
         rows = pa.concat_tables(fresh)
-        believed, why = _believed(org, table, ledger, entity, rows, events, doubts, len(every_id) / len(record_ids))
+        believed, why = _believed(org, table, ledger, entity, rows, events, suspects, len(every_id) / len(record_ids))
     except SfcdcError as error:
-        ledger.failed(doubts, str(error), clock_ms())
+        ledger.failed(suspects, str(error), clock_ms())
         spent = org.session.calls - calls
         return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
     if believed.num_rows:
@@ -138,9 +138,9 @@ def read_back_doubts(
     refused = len(failed)
     failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
     failed |= dict.fromkeys(not_believed, NOT_BELIEVED + (why or ""))
-    ledger.failed([doubt for doubt in doubts if doubt.record_id in failed], failed, clock_ms())
+    ledger.failed([suspect for suspect in suspects if suspect.record_id in failed], failed, clock_ms())
     if why is not None:
-        ledger.refuse_read(Doubt.VANISHED, channel, position, f"{why} {remedy(entity)}", clock_ms(), whole=False)
+        ledger.refuse_read(Reason.VANISHED, channel, position, f"{why} {remedy(entity)}", clock_ms(), whole=False)
     gone = believed["_system_modstamp"].null_count
     return ReadBackReport(
         entity,
@@ -163,16 +163,16 @@ def _believed(
     entity: str,
     rows: pa.Table,
     events: pl.DataFrame,
-    doubts: Sequence[OpenDoubt],
+    suspects: Sequence[OpenSuspect],
     of_all: float,
 ) -> tuple[pa.Table, str | None]:
     """Return the rows that may be applied, and why others may not: too many living rows would be gone by them.
 
     What an event says is deleted, or a person has accepted, is believed. `of_all`: how many times more records are
-    in doubt than were read now.
+    suspect than were read now.
     """
     gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())
-    accepted = {doubt.record_id for doubt in doubts if doubt.opened_at <= ledger.accepted_at()}
+    accepted = {suspect.record_id for suspect in suspects if suspect.opened_at <= ledger.accepted_at()}
     last = events.unique("record_id", keep="last", maintain_order=True)
     description = set(last.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
     vanished = table.living_of(sorted(gone - accepted - description))
@@ -194,10 +194,10 @@ def _believed(
 
 
 def _events(
-    raw_events: RawEvents, entity: str, channel: str, doubts: Sequence[OpenDoubt], since_ms: int
+    raw_events: RawEvents, entity: str, channel: str, suspects: Sequence[OpenSuspect], since_ms: int
 ) -> pl.DataFrame:
-    """Return the entity's events since the first doubt, and those before it that were received after a time."""
-    first = min(doubt.position_on(channel) for doubt in doubts)
+    """Return the entity's events since the first entry, and those before it that were received after a time."""
+    first = min(suspect.position_on(channel) for suspect in suspects)
     recent = raw_events.first_position_received_after(channel, since_ms)
     after = min([first, *([recent] if recent is not None else [])]) - 1
     return events_of_records(raw_events, entity, channel, after, raw_events.last_position(channel))

@@ -1,4 +1,4 @@
-"""Entities of which a read was refused or is not believed, from their doubt ledgers alone; and how that is noted."""
+"""Entities of which a read was refused or is not believed, from their ledgers alone; and how that is noted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 
 class ReadsRefused(SfcdcError):
@@ -29,21 +29,21 @@ def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -
 
 def refusal_in(ledger: Ledger | None) -> str | None:
     """Return why the last read of an entity was refused or is not believed; None where none was."""
-    doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
-    refusals = [doubt for doubt in doubts if doubt.refuses_a_read]
+    suspects = ledger.open_suspects(of_the_entity=True) if ledger else []
+    refusals = [suspect for suspect in suspects if suspect.refuses_a_read]
     return (refusals[-1].detail or "") if refusals else None
 
 
 @retry_on_conflict
 def refuse_entity(
-    warehouse: Warehouse, entity: str, reason: Doubt, channel: str, position: int, description: str, now_ms: int
+    warehouse: Warehouse, entity: str, reason: Reason, channel: str, position: int, description: str, now_ms: int
 ) -> None:
     """Note that the entity was not read, or what was read is not believed. The next attempt comes after a pause."""
     Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
 
 
 @retry_on_conflict
-def end_refusal(warehouse: Warehouse, entity: str, reason: Doubt, position: int, now_ms: int) -> None:
+def end_refusal(warehouse: Warehouse, entity: str, reason: Reason, position: int, now_ms: int) -> None:
     """Note that the entity is not refused for this reason any more."""
     ledger = Ledger.open(warehouse, entity)
     if ledger is not None:

@@ -21,7 +21,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.changes import names_one_record
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.untrusted_rows import Distrusted
 
 SKEW = timedelta(seconds=2)
@@ -116,14 +116,14 @@ def stale_records(
     # What was created lately is in the recycle bin if it is not alive.
     missing = ((said_alive(events) | created(events)) & named) - set(rows["Id"].to_list())
     late = dict.fromkeys(missing, "it is not there yet") | dict.fromkeys(older, "its row is older than its last event")
-    return _distrusted(progress, Doubt.STALE_SNAPSHOT, late)
+    return _distrusted(progress, Reason.STALE_SNAPSHOT, late)
 
 
 def unreadable_records(progress: SnapshotProgress, problems: Mapping[str, str]) -> list[Distrusted]:
     """Return records of a page whose rows could not be read, each with its problem."""
-    return _distrusted(progress, Doubt.UNREADABLE_ROW, problems)
+    return _distrusted(progress, Reason.UNREADABLE_ROW, problems)
 
 
-def _distrusted(progress: SnapshotProgress, reason: Doubt, problems: Mapping[str, str]) -> list[Distrusted]:
+def _distrusted(progress: SnapshotProgress, reason: Reason, problems: Mapping[str, str]) -> list[Distrusted]:
     description = f"snapshot {progress.snapshot_number}: "
     return [Distrusted(record_id, reason, description + problem) for record_id, problem in sorted(problems.items())]

@@ -9,8 +9,8 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.entities.membership import suspect
-from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenDoubt, entity_doubts
+from sfcdc_assets.entities.membership import note_suspect_entity
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect, entity_suspects
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -29,8 +29,8 @@ from sfcdc_assets.schema_evolution.table_columns import check_privacy
 from sfcdc_assets.settings.settings import VISIBILITY_SECONDS
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
-from sfcdc_assets.timeline.doubt import Doubt
-from sfcdc_assets.timeline.doubt_behaviour import CHANGED_COLUMNS
+from sfcdc_assets.timeline.suspect import Reason
+from sfcdc_assets.timeline.suspect_behaviour import CHANGED_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ def take_snapshot(
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
-    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are put in
-    doubt instead of being believed. `watermark` gives the position that a read begun now stands for, which must be
-    `at_least` so far along (an unfinished snapshot with an earlier watermark is given up). A doubt about the entity
-    that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that doubt to
-    the next one, or doubts that come faster than a large object can be read would starve it. Only where columns have
+    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are made
+    suspect instead of being believed. `watermark` gives the position that a read begun now stands for, which must be
+    `at_least` so far along (an unfinished snapshot with an earlier watermark is given up). An entry about the entity
+    that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that entry to
+    the next one, or entries that come faster than a large object can be read would starve it. Only where columns have
     changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
     rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is given the progress;
     `sleep` waits for the org to prepare the rows (by default the session's). What either raises ends the reading, and
@@ -108,21 +108,21 @@ def take_snapshot(
             report = take(resume=False)
     except EntityNotReadable as refused:
         position = RawEvents.open(warehouse).last_position(channel)
-        refuse_entity(warehouse, entity, Doubt.NOT_READABLE, channel, position, str(refused), clock_ms())
+        refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock_ms())
         raise
     if was_refused:
         why = "its rights were given back; until the stream follows that, its changes may raise no event"
-        suspect(warehouse, entity, channel, Doubt.MISSED_EVENTS, why, clock_ms())
-    end_refusal(warehouse, entity, Doubt.VIEW_ALL_MISSING, report.position, clock_ms())
-    end_refusal(warehouse, entity, Doubt.NOT_READABLE, report.position, clock_ms())
+        note_suspect_entity(warehouse, entity, channel, Reason.MISSED_EVENTS, why, clock_ms())
+    end_refusal(warehouse, entity, Reason.VIEW_ALL_MISSING, report.position, clock_ms())
+    end_refusal(warehouse, entity, Reason.NOT_READABLE, report.position, clock_ms())
     return report
 
 
 def _rights_were_refused(warehouse: Warehouse, entity: str) -> bool:
     """Return whether the last attempt found rights missing that events come by as well."""
     ledger = Ledger.open(warehouse, entity)
-    doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
-    return any(doubt.reason in (Doubt.NOT_READABLE, Doubt.VIEW_ALL_MISSING) for doubt in doubts)
+    suspects = ledger.open_suspects(of_the_entity=True) if ledger else []
+    return any(suspect.reason in (Reason.NOT_READABLE, Reason.VIEW_ALL_MISSING) for suspect in suspects)
 
 
 def _take(
@@ -157,13 +157,13 @@ def _take(
     if snapshots.last_number() < numbered_after[0]:
         snapshots.go_on_from(*numbered_after)
     complete = snapshots.complete()
-    doubts = ledger.open_doubts() if ledger else []
-    blocked = entity_doubts(doubts, channel, complete.position if complete else 0)
+    suspects = ledger.open_suspects() if ledger else []
+    blocked = entity_suspects(suspects, channel, complete.position if complete else 0)
     progress = snapshots.progress()
     resumed = (
         resume
         and progress is not None
-        and _goes_on(progress, channel, at_least, doubts)
+        and _goes_on(progress, channel, at_least, suspects)
         and not is_lost(org.session, progress.job_id)
     )
     if not resumed:
@@ -191,15 +191,15 @@ def _take(
         if after.complete:
             accepted_at = OrganizationLog(warehouse).accepted_at(channel)
             distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
-            doubted = {each.record_id for each in distrusted}
+            suspected = {each.record_id for each in distrusted}
             if accepted_at <= (complete.position if complete else 0):
-                vanished = vanished_rows(warehouse, snapshots, after, page, doubted, org.vanish_limits)
+                vanished = vanished_rows(warehouse, snapshots, after, page, suspected, org.vanish_limits)
         snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
         on_page(after)
         progress = after
         if vanished is not None:
             description = why(after.snapshot_number, vanished)
-            refuse_entity(warehouse, entity, Doubt.VANISHED, channel, after.position, description, clock_ms())
+            refuse_entity(warehouse, entity, Reason.VANISHED, channel, after.position, description, clock_ms())
             raise RowsVanished(entity, after.snapshot_number, vanished)
     return SnapshotReport(
         entity=entity,
@@ -215,11 +215,11 @@ def _take(
     )
 
 
-def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, doubts: Sequence[OpenDoubt]) -> bool:
+def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, suspects: Sequence[OpenSuspect]) -> bool:
     """Return whether a snapshot is to be finished: its positions are the channel's, and its columns still the
     table's."""
-    changed = [doubt for doubt in doubts if doubt.reason in CHANGED_COLUMNS]
-    first = max([at_least, *entity_doubts(changed, channel, progress.position)])
+    changed = [suspect for suspect in suspects if suspect.reason in CHANGED_COLUMNS]
+    first = max([at_least, *entity_suspects(changed, channel, progress.position)])
     return not progress.complete and progress.channel == channel and progress.position >= first
 
 
@@ -229,5 +229,5 @@ def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, 
         return org.view_all.check(entity, "a snapshot")
     except ViewAllMissing as missing:
         position = RawEvents.open(warehouse).last_position(channel)
-        refuse_entity(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
+        refuse_entity(warehouse, entity, Reason.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
         raise

@@ -62,14 +62,14 @@ def vanished_rows(
     taken: Snapshots,
     progress: SnapshotProgress,
     last_page: pa.Table,
-    doubted: Collection[str],
+    suspected: Collection[str],
     limits: VanishLimits,
 ) -> Vanished | None:
     """Return what vanished with the snapshot of which only `last_page` is not landed yet; None while it is within
     limits.
 
     A row that stands for an event after the watermark is left out: the snapshot does not speak of it, and its events
-    are applied again on top. So are records that are `doubted` one by one: they are read back.
+    are applied again on top. So are records that are `suspected` one by one: they are read back.
     """
     table = CurrentState.open(warehouse, progress.entity)
     if table is None:
@@ -77,7 +77,7 @@ def vanished_rows(
     comparable = "not _is_deleted"
     if taken.has_watermark_on(progress.channel):
         comparable += f" and _position <= {progress.position}"
-    arriving = pl.concat([_ids(last_page), pl.Series("Id", sorted(doubted), pl.String)])
+    arriving = pl.concat([_ids(last_page), pl.Series("Id", sorted(suspected), pl.String)])
     gone: list[pl.Series] = []
     living = 0
     for window in table.id_windows(IDS_AT_ONCE):

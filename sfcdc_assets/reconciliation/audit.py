@@ -20,7 +20,7 @@ from sfcdc_assets.runtime.progress import ComparisonsLeft, notify
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 
 def compare_again(
@@ -48,7 +48,7 @@ def compare_again(
     lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
     report.position = position
-    report.leave(moving & set(asked), found.doubted, found.unreadable)
+    report.leave(moving & set(asked), found.suspected, found.unreadable)
     done = len(asked) - len(report.left)
     report.compared += done
     report.compared_again += done
@@ -75,7 +75,7 @@ def audit(
 ) -> list[VerifyReport]:
     """Verify each entity (entity -> channel). What one entity does not need of its share is left to those after it.
 
-    What changed meanwhile, or is in doubt, is compared again in at most `rounds` rounds, as long as there is budget:
+    What changed meanwhile, or is suspect, is compared again in at most `rounds` rounds, as long as there is budget:
     each brings the tables up to date first, and waits for REST to show what the stream has brought. An entity that the
     user is not shown whole is not read; its report says so, and it is read again when the permission is back.
     """
@@ -88,7 +88,7 @@ def audit(
             org.view_all.check(entity, "an audit")
         except ViewAllMissing as missing:
             position = RawEvents.open(warehouse).last_position(channel)
-            refuse_entity(warehouse, entity, Doubt.VIEW_ALL_MISSING, channel, position, str(missing), clock.now_ms())
+            refuse_entity(warehouse, entity, Reason.VIEW_ALL_MISSING, channel, position, str(missing), clock.now_ms())
             reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
             continue
         began[entity] = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
@@ -108,7 +108,7 @@ def audit(
         if sum(len(report.left) for report in waiting) == before and not any(
             each.changed_meanwhile for each in waiting
         ):
-            break  # what is left is in doubt, and its pause is not over yet
+            break  # what is left is suspect, and its pause is not over yet
     for report in reports:
         if report.refused is None:
             note_audit(warehouse, _audit_of(report, began[report.entity]))

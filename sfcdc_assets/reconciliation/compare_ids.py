@@ -25,7 +25,7 @@ class Comparison:
     """What differs; records that the table itself does not vouch for, and those that the org does not give."""
 
     differences: list[Difference] = field(default_factory=list)
-    doubted: set[str] = field(default_factory=set)
+    suspected: set[str] = field(default_factory=set)
     unreadable: set[str] = field(default_factory=set)
 
 
@@ -49,7 +49,7 @@ def compare_ids(
         found.unreadable |= {*read.refused, *read.left}
         theirs = arrow_frame(read.rows).filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)
-        found.doubted |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
+        found.suspected |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
         ours = ours.filter(~pl.col("_is_deleted"))
         found.differences += different_values(entity, theirs, ours, compared)
         found.differences += one_sided(entity, theirs.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING)

@@ -203,7 +203,7 @@ class _Auditor:
         compared = compare_ids(
             self._org.session, table, entity, record_ids, columns, described.field_names, table.applied(channel) or 0
         )
-        uncertain = compared.doubted | compared.unreadable
+        uncertain = compared.suspected | compared.unreadable
         found += [each for each in compared.differences if each.record_id not in uncertain]
         suspicions = self._suspicions(before, found, now)
         done = len(set(record_ids) - uncertain)

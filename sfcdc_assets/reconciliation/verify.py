@@ -2,7 +2,7 @@
 
 The org goes on changing while it is read, so only what the table can know is compared: records that the stream names
 after the position the table stands at changed while being compared, and those named just before the read may be shown
-late by REST. They are left out at first, and so are records in doubt, which the table itself does not vouch for. They
+late by REST. They are left out at first, and so are suspect records, which the table itself does not vouch for. They
 are compared again by `compare_again`; what is still left then is counted, and is not equal to anything.
 """
 
@@ -36,7 +36,7 @@ from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.snapshot.pages import read_pages, rows_per_page, start
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.version_columns import IN_ORDER
 
 ROWS_AT_ONCE = 250_000
@@ -72,7 +72,7 @@ DAY_SECONDS = 86_400
 @dataclass
 class VerifyReport:
     """What was compared: records in all, and those of them compared again; live records of the org and of the table;
-    records that could not be compared (they changed each time, are in doubt, or the org does not give them);
+    records that could not be compared (they changed each time, are suspect, or the org does not give them);
     differences, the parts read and the parts that were not for want of budget, and the API requests spent."""
 
     entity: str
@@ -83,7 +83,7 @@ class VerifyReport:
     compared: int = 0
     compared_again: int = 0
     changed_meanwhile: int = 0
-    in_doubt: int = 0
+    suspects: int = 0
     unreadable: int = 0
     values_compared: int = 0
     differences: list[Difference] = field(default_factory=list)
@@ -115,11 +115,11 @@ class VerifyReport:
         description = {name: value for name, value in vars(self).items() if name not in ("left", "differences")}
         return {**description, "equal": self.is_equal, "differences": [asdict(each) for each in self.differences]}
 
-    def leave(self, moving: set[str], doubted: set[str], unreadable: Collection[str] = ()) -> None:
+    def leave(self, moving: set[str], suspected: set[str], unreadable: Collection[str] = ()) -> None:
         """Count as left what changed while being compared, is suspect, or could not be read from the org."""
-        self.unreadable = len(set(unreadable) - doubted)
-        self.changed_meanwhile, self.in_doubt = len(moving - doubted - set(unreadable)), len(doubted)
-        self.left = frozenset({*moving, *doubted, *unreadable})
+        self.unreadable = len(set(unreadable) - suspected)
+        self.changed_meanwhile, self.suspects = len(moving - suspected - set(unreadable)), len(suspected)
+        self.left = frozenset({*moving, *suspected, *unreadable})
 
     def add(self, found: list[Difference]) -> None:
         """Hold differences, up to `DIFFERENCES_KEPT`."""
@@ -169,11 +169,11 @@ def verify_entity(
     seen = [_compare(org, table, columns, window, report, unreadable, expected) for window in plan.windows]
     lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
-    doubted = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
+    suspected = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
     if plan.skipped:
         # Of the parts that are not read nothing is compared, now or again.
-        moving, doubted = (_within(plan, ids) for ids in (moving, doubted))
-    report.leave(moving, doubted, unreadable)
+        moving, suspected = (_within(plan, ids) for ids in (moving, suspected))
+    report.leave(moving, suspected, unreadable)
     report.differences = [found for found in report.differences if found.record_id not in report.left]
     read = pl.concat([pl.Series("Id", [], pl.String), *seen])
     report.compared = read.len() - int(read.is_in(list(report.left)).sum())
@@ -197,14 +197,14 @@ def _within(plan: AuditPlan, record_ids: set[str]) -> set[str]:
 
 
 @retry_on_conflict
-def open_drift_doubts(warehouse: Warehouse, report: VerifyReport, now_ms: int) -> int:
-    """Open a doubt for each record that differs, so that the next run reads it back; returns how many are new."""
+def open_drift_suspects(warehouse: Warehouse, report: VerifyReport, now_ms: int) -> int:
+    """Open an entry for each record that differs, so that the next run reads it back; returns how many are new."""
     if not report.differences:
         return 0
     description = {found.record_id: found.field or found.kind for found in reversed(report.differences)}
-    doubts = [NewDoubt(record_id, Doubt.DRIFT, report.position, what) for record_id, what in description.items()]
+    suspects = [NewSuspect(record_id, Reason.DRIFT, report.position, what) for record_id, what in description.items()]
     ledger = Ledger.open_or_create(warehouse, report.entity)
-    return len(ledger.note(doubts, report.channel, report.position, now_ms))
+    return len(ledger.note(suspects, report.channel, report.position, now_ms))
 
 
 def _plan(table: CurrentState, columns: Sequence[Column], budget: int | None) -> AuditPlan:

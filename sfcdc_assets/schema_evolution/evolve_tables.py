@@ -2,7 +2,7 @@
 
 The snapshot table is the layout of record: it is never removed by a rebuild, so it knows every column there ever was
 and every change of type. What an administrator changes may change values that no event reports; then the whole entity
-is in doubt and is read again. That is noted before any table changes, so that a crash in between forgets nothing.
+is suspect and is read again. That is noted before any table changes, so that a crash in between forgets nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.schema_evolution.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.schema_evolution.table_columns import RETIRED, entity_columns, retired_columns
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 RESHAPED = pa.schema([("old", pa.string()), ("path", pa.string()), ("size", pa.int64()), ("statistics", pa.string())])
 """One row for each file: its path, and that of the one to take its place, with size in bytes and statistics."""
@@ -149,7 +149,7 @@ def follow_layout(
     """Return the columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this
     returns. `taken` and `ledger` are the entity's, if it has them.
 
-    A field that appeared, came back or changed its type, length or scale puts the entity in doubt, so that it is read
+    A field that appeared, came back or changed its type, length or scale makes the entity suspect, so that it is read
     again; events wait for that only where values may have changed. `spark` is called only if files have to be written
     again. Raises `SchemaMissing` and `ConcurrentCommit`.
     """
@@ -266,6 +266,6 @@ def _kept(present: Sequence[Column], wanted: Sequence[Column], position: int) ->
 
 
 def _note(ledger: Ledger, channel: str, position: int, news: _News, now_ms: int) -> None:
-    reason = Doubt.RETYPED_FIELD if news.retyped else Doubt.NEW_FIELD
+    reason = Reason.RETYPED_FIELD if news.retyped else Reason.NEW_FIELD
     detail = "; ".join([*news.retyped.values(), *([f"new: {', '.join(news.appeared)}"] if news.appeared else [])])
-    ledger.note([NewDoubt(ENTITY, reason, position, detail)], channel, position, now_ms)
+    ledger.note([NewSuspect(ENTITY, reason, position, detail)], channel, position, now_ms)

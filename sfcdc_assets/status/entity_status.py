@@ -1,6 +1,6 @@
 """How one entity's tables stand: each is opened once, and no row is read that the log speaks of.
 
-What is read beside the log: the entries of a snapshot that is being read, and doubts that are open. So it costs the
+What is read beside the log: the entries of a snapshot that is being read, and entries that are open. So it costs the
 same however many rows an entity has.
 """
 
@@ -27,7 +27,7 @@ from sfcdc_assets.org_reads.refused_reads import refusal_in
 from sfcdc_assets.schema_evolution.table_columns import conflicts_in
 from sfcdc_assets.settings.channel_kinds import folder_of
 from sfcdc_assets.status.status_report import EntityStatus, SnapshotStatus, TopicStatus
-from sfcdc_assets.timeline.doubt_behaviour import MISSING_EVENTS
+from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS
 
 OF_COLUMNS = (current_state.LAYER, history.LAYER, snapshots.LAYER)
 """Tables that have the entity's columns."""
@@ -87,14 +87,14 @@ def _status(
     channel = next((name for name in landed if taken and taken.has_watermark_on(name)), None)
     applied = table.applied(channel) if channel else None
     carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
-    of_entity = ledger.open_doubts(of_the_entity=True) if ledger else []
-    missed = tuple(doubt.detail or "" for doubt in of_entity if doubt.reason in MISSING_EVENTS)
+    of_entity = ledger.open_suspects(of_the_entity=True) if ledger else []
+    missed = tuple(suspect.detail or "" for suspect in of_entity if suspect.reason in MISSING_EVENTS)
     return EntityStatus(
         entity,
         copied,
         rows=counts.rows,
         deleted=counts.deleted,
-        in_doubt=counts.in_doubt,
+        suspects=counts.suspects,
         channel=channel,
         applied=applied,
         up_to_date=carrying == channel
@@ -102,7 +102,7 @@ def _status(
         and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
         new_channel=carrying if carrying != channel else None,
         version=table.table.version,
-        open_doubts=ledger.counts() if ledger else {},
+        open_suspects=ledger.counts() if ledger else {},
         missed=missed,
     )
 

@@ -72,13 +72,13 @@ class EntityStatus:
     snapshot: SnapshotStatus | None = None
     rows: int = 0
     deleted: int = 0
-    in_doubt: int = 0
+    suspects: int = 0
     channel: str | None = None
     applied: int | None = None
     up_to_date: bool = False
     new_channel: str | None = None
     version: int | None = None
-    open_doubts: Mapping[str, int] = field(default_factory=dict)
+    open_suspects: Mapping[str, int] = field(default_factory=dict)
     filter_expression: str | None = None
     last_audit: str | None = None
     missed: tuple[str, ...] = ()

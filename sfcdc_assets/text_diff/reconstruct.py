@@ -53,7 +53,7 @@ def reconstruct_text(base: str, diff: str) -> str:
 
     `base` is the last value known before the event, `diff` the unified diff the event carries
     (docs/salesforce-streams.md, "Large-text diffs"). Raises TextDiffError if the diff is not one, does not fit the
-    base, or no text it can mean has its hash: then the field is in doubt and has to be read from the org. Never returns
+    base, or no text it can mean has its hash: then the field is suspect and has to be read from the org. Never returns
     a text with another hash.
     """
     base_bytes, diff_bytes = _utf8(base, "base"), _utf8(diff, "diff")

@@ -3,7 +3,7 @@
 
 Salesforce reads these values when it delivers an event, not when the change was committed. So one that differs from the
 record's value at that position is no sign of drift if a later event of the batch brings it. If a later batch would, the
-doubt was not needed: it costs one read and never leaves a wrong value.
+read-back was not needed: it costs one read and never leaves a wrong value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.timeline.doubt import DOUBTS, Doubt
+from sfcdc_assets.timeline.suspect import SUSPECTS, Reason
 from sfcdc_assets.timeline.values import FROM_MEMBER
 
 CONTRADICTIONS = pl.Schema(
@@ -47,11 +47,11 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
     return pl.concat(found)
 
 
-def doubts_of(contradictions: pl.DataFrame) -> pl.DataFrame:
-    """One doubt (`DOUBTS`) a record, at the first event that contradicts; its detail names the fields, never a
+def suspects_of(contradictions: pl.DataFrame) -> pl.DataFrame:
+    """One entry (`SUSPECTS`) a record, at the first event that contradicts; its detail names the fields, never a
     value."""
     if contradictions.is_empty():
-        return pl.DataFrame(schema=DOUBTS)
+        return pl.DataFrame(schema=SUSPECTS)
     at_first = pl.col("position") == pl.col("position").min().over("record_id")
     return (
         contradictions.filter(at_first)
@@ -59,12 +59,12 @@ def doubts_of(contradictions: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("field").sort().str.join(", ").alias("fields"))
         .select(
             "record_id",
-            pl.lit(Doubt.DRIFT.value).alias("reason"),
+            pl.lit(Reason.DRIFT.value).alias("reason"),
             "position",
             "commit_timestamp",
             pl.format("{}: an event shows a value that no event brought", "fields").alias("detail"),
         )
-        .cast(DOUBTS)
+        .cast(SUSPECTS)
     )
 
 

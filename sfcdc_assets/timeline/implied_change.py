@@ -25,8 +25,8 @@ from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.change_events.value_text import boolean_text
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.changes import CHANGES
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 from sfcdc_assets.timeline.steps import READABLE, SETS_ALL, UNKNOWN
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.version_columns import STANDS_AT
 
 POINTING, POINTER = "Account", "PersonContactId"
@@ -90,8 +90,8 @@ def may_be_merged(entity: str, headers: pl.DataFrame) -> bool:
     return entity in MERGEABLE and "DELETE" in headers["change_type"]
 
 
-def possibly_merged(headers: pl.DataFrame) -> list[NewDoubt]:
-    """Return a doubt about each record that may have been merged into another one of its entity.
+def possibly_merged(headers: pl.DataFrame) -> list[NewSuspect]:
+    """Return an entry about each record that may have been merged into another one of its entity.
 
     `headers`: `position`, `transaction_key`, `change_type`, `record_ids` of events. A transaction that deletes more
     than its updated records can have taken in is none of merges; one that it deletes as well has taken in none. What
@@ -112,7 +112,7 @@ def possibly_merged(headers: pl.DataFrame) -> list[NewDoubt]:
     losers = headers.filter(is_delete).join(merges, on="transaction_key", how="semi", maintain_order="left")
     detail = "deleted with an update of another record of the object: it may have been merged"
     return [
-        NewDoubt(record_id, Doubt.SILENT_CHANGE, position, detail)
+        NewSuspect(record_id, Reason.SILENT_CHANGE, position, detail)
         for position, record_id in losers.select("position", "record_ids")
         .explode("record_ids")
         .drop_nulls()
@@ -149,15 +149,15 @@ def known_by_hash(silent: Sequence[SilentChange], record_ids: Sequence[str], key
     return [replace(each, record_id=by_hash[each.record_id]) for each in silent if each.record_id in by_hash]
 
 
-def dated(reads: pl.DataFrame, rows: pl.DataFrame, *, in_doubt_too: bool = False) -> pl.DataFrame:
+def dated(reads: pl.DataFrame, rows: pl.DataFrame, *, suspects_too: bool = False) -> pl.DataFrame:
     """Return the reads with `dated`, since when their values are valid: `_system_modstamp`, which a silent change
     leaves as it was; `_read_at` for a record that is gone.
 
     A row that nothing held, and that the org has not modified since by its own account, had its values until it was
-    read, for all that is known; `_read_at` stands in for the time. `in_doubt_too`: a snapshot answers doubts about the
+    read, for all that is known; `_read_at` stands in for the time. `suspects_too`: a snapshot answers entries about the
     whole entity, which hold rows that nobody may have touched.
     """
-    free = rows.filter(~pl.col("_in_doubt") | in_doubt_too).select("Id", pl.col("_commit_timestamp").alias("event_at"))
+    free = rows.filter(~pl.col("_in_doubt") | suspects_too).select("Id", pl.col("_commit_timestamp").alias("event_at"))
     return (
         reads.join(free, on="Id", how="left", maintain_order="left")
         .with_columns(
@@ -198,7 +198,7 @@ def hidden_changes(
     stamp, seen = pl.col("_system_modstamp"), pl.lit(seen_until, pl.Datetime("us", "UTC"))
     since = pl.when(stamp.is_null() | (stamp > seen)).then(seen).alias("since")
     is_later = (stamp > pl.col("known")).fill_null(value=True)
-    # An earlier read may have answered the same doubt for the record: its version comes before.
+    # An earlier read may have answered the same entry for the record: its version comes before.
     after = pl.max_horizontal("stands_at", pl.lit(until)) + 1
     lost = modified.filter(pl.col("has_row") & is_later & (after <= position))
     is_ahead = (stamp > pl.max_horizontal("known", "told")).fill_null(value=False)

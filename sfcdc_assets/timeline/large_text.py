@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
-from sfcdc_assets.timeline.doubt import DOUBTS, Doubt
+from sfcdc_assets.timeline.suspect import SUSPECTS, Reason
 
 REBUILT = pl.Schema({"record_id": pl.String, "position": pl.Int64, "column": pl.Int32, "value": pl.String})
 
@@ -17,11 +17,11 @@ REBUILT = pl.Schema({"record_id": pl.String, "position": pl.Int64, "column": pl.
 @dataclass(frozen=True)
 class Rebuilt:
     """`values`: the full value of each proven diff (`record_id`, `position`, `column`, `value`; null where the text is
-    empty, as everywhere in Salesforce); `doubts`: the first
+    empty, as everywhere in Salesforce); `suspects`: the first
     diff of a record that was not proven. What follows it in that record was not looked at: it waits."""
 
     values: pl.DataFrame
-    doubts: pl.DataFrame
+    suspects: pl.DataFrame
 
 
 def rebuild_texts(
@@ -33,7 +33,7 @@ def rebuild_texts(
     value before the batch (a column that is missing was never known); `names`: the columns' names, for errors.
     """
     values: list[tuple[str, int, int, str | None]] = []
-    doubts: list[dict[str, object]] = []
+    suspects: list[dict[str, object]] = []
     current: dict[str, dict[int, str | None]] = {}
     waiting: set[str] = set()
     wanted = ("record_id", "position", "commit_timestamp", "cells", "diff_columns")
@@ -43,11 +43,11 @@ def rebuild_texts(
             continue
         if record_id not in current:
             current[record_id] = dict(known.get(record_id, {}))
-        doubt = _follow(change, current[record_id], values, names)
-        if doubt is not None:
-            doubts.append(doubt)
+        suspect = _follow(change, current[record_id], values, names)
+        if suspect is not None:
+            suspects.append(suspect)
             waiting.add(record_id)
-    return Rebuilt(pl.DataFrame(values, schema=REBUILT, orient="row"), pl.DataFrame(doubts, schema=DOUBTS))
+    return Rebuilt(pl.DataFrame(values, schema=REBUILT, orient="row"), pl.DataFrame(suspects, schema=SUSPECTS))
 
 
 def _follow(
@@ -56,7 +56,7 @@ def _follow(
     values: list[tuple[str, int, int, str | None]],
     names: Sequence[str],
 ) -> dict[str, object] | None:
-    """Bring `current` up to the change, noting rebuilt values; the doubt it ends in, if any."""
+    """Bring `current` up to the change, noting rebuilt values; the entry it ends in, if any."""
     diff_columns = change["diff_columns"]
     cells = change["cells"]
     assert isinstance(diff_columns, list)
@@ -76,17 +76,17 @@ def _follow(
                 rebuilt = reconstruct_text(base, text)
             except TextDiffError as error:
                 if known is None:
-                    return _doubt(
-                        change, Doubt.BASELESS_DIFF, f"{names[column]}: the value before the diff is not known"
+                    return _suspect(
+                        change, Reason.BASELESS_DIFF, f"{names[column]}: the value before the diff is not known"
                     )
-                return _doubt(change, Doubt.UNPROVEN_DIFF, f"{names[column]}: {error}")
+                return _suspect(change, Reason.UNPROVEN_DIFF, f"{names[column]}: {error}")
         # Salesforce keeps no empty text: a field without one is null.
         current[column] = rebuilt or None
         values.append((record_id, position, column, rebuilt or None))
     return None
 
 
-def _doubt(change: Mapping[str, object], reason: Doubt, detail: str) -> dict[str, object]:
+def _suspect(change: Mapping[str, object], reason: Reason, detail: str) -> dict[str, object]:
     return {
         "record_id": change["record_id"],
         "reason": reason.value,

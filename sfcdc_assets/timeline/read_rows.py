@@ -34,7 +34,7 @@ def missing_from(snapshot: pl.DataFrame, rows: pl.DataFrame, waiting: pl.DataFra
     """Return reads of what is not there: records that a snapshot with a watermark at `watermark` does not show, not
     even in the recycle bin.
 
-    These are living rows, rows in doubt, and records with events that waited (`waiting`: their `Id`). A row that stands
+    These are living rows, suspect rows, and records with events that waited (`waiting`: their `Id`). A row that stands
     for a later position was created after the watermark.
     """
     waits = pl.col("Id").is_in(waiting["Id"].implode())

@@ -1,9 +1,9 @@
-"""Resolve: which of a batch's changes can be applied, and which records come into doubt (guarantee 7).
+"""Resolve: which of a batch's changes can be applied, and which records become suspect (guarantee 7).
 
-A record's changes are applied up to the first one that cannot be trusted; that one opens a doubt, and it and what comes
-after it are blocked until the record is read back. Other records are not concerned. A change that can be trusted
-but does not say everything is applied, with those after it in the batch, and opens a doubt all the same; so is one of
-an enriched event that contradicts the row.
+A record's changes are applied up to the first one that cannot be trusted; that one opens a ledger entry, and it and
+what comes after it are blocked until the record is read back. Other records are not concerned. A change that can be
+trusted but does not say everything is applied, with those after it in the batch, and opens an entry all the same; so is
+one of an enriched event that contradicts the row.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dataclasses import dataclass
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.timeline.doubt import DOUBTS, REASON_OF_CHANGE_TYPE, Doubt
-from sfcdc_assets.timeline.enrichment import contradictions, doubts_of
+from sfcdc_assets.timeline.enrichment import contradictions, suspects_of
 from sfcdc_assets.timeline.large_text import REBUILT, Rebuilt, rebuild_texts
 from sfcdc_assets.timeline.steps import SETS_ALL
+from sfcdc_assets.timeline.suspect import REASON_OF_CHANGE_TYPE, SUSPECTS, Reason
 from sfcdc_assets.timeline.version_columns import STANDS_AT
 
-_OF_ROWS = ("row_position", "in_doubt", "was_deleted", "reason", "valid_from")
+_OF_ROWS = ("row_position", "is_suspect", "was_deleted", "reason", "valid_from")
 
 
 @dataclass(frozen=True)
 class Resolved:
     """`changes`: those to apply, in position order, diffs replaced by the values they stand for; `rebuilt`: these
-    values (`record_id`, `position`, `column`, `value`); `doubts`: what came into doubt; `blocked`: the changes of
-    records that are in doubt, from the one on that brought them there."""
+    values (`record_id`, `position`, `column`, `value`); `suspects`: what became suspect; `blocked`: the changes of
+    records that are suspect, from the one on that brought them there."""
 
     changes: pl.DataFrame
     rebuilt: pl.DataFrame
-    doubts: pl.DataFrame
+    suspects: pl.DataFrame
     blocked: pl.DataFrame
 
 
@@ -44,7 +44,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     rows = base.select(
         pl.col("Id").alias("record_id"),
         STANDS_AT.alias("row_position"),
-        pl.col("_in_doubt").alias("in_doubt"),
+        pl.col("_in_doubt").alias("is_suspect"),
         pl.col("_is_deleted").alias("was_deleted"),
         pl.col("_deleted_reason").alias("reason"),
         pl.col("_valid_from").alias("valid_from"),
@@ -54,30 +54,30 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
         .join(rows, on="record_id", how="left", maintain_order="left")
         .filter(pl.col("position") > pl.col("row_position").fill_null(-1))
     )
-    in_doubt = pl.col("in_doubt").fill_null(value=False)
-    free = met.filter(~in_doubt)
-    doubts = _first(
+    is_suspect = pl.col("is_suspect").fill_null(value=False)
+    free = met.filter(~is_suspect)
+    suspects = _first(
         pl.concat(
             [
-                _doubts_of_kind(free),
-                _doubts_of_unknown(free),
-                _doubts_of_deleted(free),
-                _doubts_of_hashed_diffs(free, columns),
+                _suspects_of_kind(free),
+                _suspects_of_unknown(free),
+                _suspects_of_deleted(free),
+                _suspects_of_hashed_diffs(free, columns),
             ]
         )
     )
-    before = _before(free, doubts)
+    before = _before(free, suspects)
     rebuilt = _rebuild(base, before, columns)
-    doubts = _first(pl.concat([doubts, rebuilt.doubts]))
-    applied = _before(free, doubts).drop(_OF_ROWS)
-    missing = _doubts_of_missing(applied).join(doubts, on="record_id", how="anti")
+    suspects = _first(pl.concat([suspects, rebuilt.suspects]))
+    applied = _before(free, suspects).drop(_OF_ROWS)
+    missing = _suspects_of_missing(applied).join(suspects, on="record_id", how="anti")
     blocked = met.join(applied.select("record_id", "position"), on=["record_id", "position"], how="anti")
     values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
     changes = _with_values(applied, values)
     contradicted = contradictions(base, changes, columns)
-    drift = doubts_of(contradicted).join(doubts, on="record_id", how="anti")
-    doubts = pl.concat([doubts, _first(pl.concat([missing, drift]))])
-    return Resolved(_without_proof(changes, contradicted), values, doubts, blocked.drop(_OF_ROWS))
+    drift = suspects_of(contradicted).join(suspects, on="record_id", how="anti")
+    suspects = pl.concat([suspects, _first(pl.concat([missing, drift]))])
+    return Resolved(_without_proof(changes, contradicted), values, suspects, blocked.drop(_OF_ROWS))
 
 
 def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataFrame:
@@ -91,12 +91,12 @@ def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.Data
     return joined.with_columns(pl.when(both.list.len() > 0).then(both).alias("unproven")).drop("shown")
 
 
-def _doubts_of_missing(applied: pl.DataFrame) -> pl.DataFrame:
+def _suspects_of_missing(applied: pl.DataFrame) -> pl.DataFrame:
     changes = applied.filter(pl.col("missing").is_not_null())
     return _first(
         changes.select(
             "record_id",
-            pl.lit(Doubt.MISSING_VALUE.value).alias("reason"),
+            pl.lit(Reason.MISSING_VALUE.value).alias("reason"),
             "position",
             "commit_timestamp",
             pl.col("missing").alias("detail"),
@@ -104,7 +104,7 @@ def _doubts_of_missing(applied: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
+def _suspects_of_kind(met: pl.DataFrame) -> pl.DataFrame:
     reasons = met.filter(pl.col("change_type").is_in(list(REASON_OF_CHANGE_TYPE)))
     return reasons.select(
         "record_id",
@@ -117,7 +117,7 @@ def _doubts_of_kind(met: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
+def _suspects_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
     """Return updates of records that neither have a row nor were created earlier in the batch."""
     complete = pl.col("change_type").is_in(SETS_ALL)
     born = met.filter(complete).group_by("record_id").agg(pl.col("position").min().alias("born"))
@@ -125,10 +125,10 @@ def _doubts_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
     orphans = updates.join(born, on="record_id", how="left").filter(
         pl.col("born").is_null() | (pl.col("born") > pl.col("position"))
     )
-    return _doubts(orphans, Doubt.UNKNOWN_RECORD, pl.lit(None, pl.String))
+    return _suspects(orphans, Reason.UNKNOWN_RECORD, pl.lit(None, pl.String))
 
 
-def _doubts_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
+def _suspects_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
     """Return changes of records that are deleted, by their row or by an event before: but for an undelete there are
     none, so the row or what came before is wrong.
 
@@ -137,7 +137,7 @@ def _doubts_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
     """
     is_delete, is_alive = pl.col("change_type") == "DELETE", pl.col("change_type").is_in(SETS_ALL)
     if met.filter(pl.col("was_deleted").fill_null(value=False) | is_delete).is_empty():
-        return pl.DataFrame(schema=DOUBTS)
+        return pl.DataFrame(schema=SUSPECTS)
     said = pl.when(is_delete).then(pl.lit(True)).when(is_alive).then(pl.lit(False))
     followed = met.with_columns(
         said.shift(1).forward_fill().over("record_id").alias("said"),
@@ -150,22 +150,22 @@ def _doubts_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
         & pl.coalesce("said", "was_deleted").fill_null(value=False)
         & (is_after | is_gone)
     )
-    return _doubts(followed.filter(contradicts), Doubt.DELETED_RECORD, pl.lit(None, pl.String))
+    return _suspects(followed.filter(contradicts), Reason.DELETED_RECORD, pl.lit(None, pl.String))
 
 
-def _doubts_of_hashed_diffs(met: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+def _suspects_of_hashed_diffs(met: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Diffs to texts of which only a hash is known."""
     with_diffs = met.filter(pl.col("diff_columns").list.len() > 0)
-    found = [pl.DataFrame(schema=DOUBTS)]
+    found = [pl.DataFrame(schema=SUSPECTS)]
     for index, column in enumerate(columns) if with_diffs.height else ():
         if column.hash_key is not None:
             detail = f"{column.name}: a diff cannot be applied to a hash"
             of_column = with_diffs.filter(pl.col("diff_columns").list.contains(index))
-            found.append(_doubts(of_column, Doubt.HASHED_DIFF, pl.lit(detail)))
+            found.append(_suspects(of_column, Reason.HASHED_DIFF, pl.lit(detail)))
     return pl.concat(found)
 
 
-def _doubts(changes: pl.DataFrame, reason: Doubt, detail: pl.Expr) -> pl.DataFrame:
+def _suspects(changes: pl.DataFrame, reason: Reason, detail: pl.Expr) -> pl.DataFrame:
     return changes.select(
         "record_id",
         pl.lit(reason.value).alias("reason"),
@@ -175,19 +175,19 @@ def _doubts(changes: pl.DataFrame, reason: Doubt, detail: pl.Expr) -> pl.DataFra
     )
 
 
-def _first(doubts: pl.DataFrame) -> pl.DataFrame:
-    """Return the earliest doubt of each record."""
-    if doubts.height < 2:  # a query takes longer than what most batches have of them
-        return doubts.select(DOUBTS.names())
-    ordered = doubts.select(DOUBTS.names()).sort("position", maintain_order=True)
+def _first(suspects: pl.DataFrame) -> pl.DataFrame:
+    """Return the earliest entry of each record."""
+    if suspects.height < 2:  # a query takes longer than what most batches have of them
+        return suspects.select(SUSPECTS.names())
+    ordered = suspects.select(SUSPECTS.names()).sort("position", maintain_order=True)
     return ordered.unique("record_id", keep="first", maintain_order=True)
 
 
-def _before(met: pl.DataFrame, doubts: pl.DataFrame) -> pl.DataFrame:
-    """Return the changes before their record's doubt; all of them where there is none."""
-    if doubts.is_empty():
+def _before(met: pl.DataFrame, suspects: pl.DataFrame) -> pl.DataFrame:
+    """Return the changes before their record's entry; all of them where there is none."""
+    if suspects.is_empty():
         return met
-    ends = doubts.select("record_id", pl.col("position").alias("end"))
+    ends = suspects.select("record_id", pl.col("position").alias("end"))
     kept = met.join(ends, on="record_id", how="left", maintain_order="left")
     return kept.filter(pl.col("end").is_null() | (pl.col("position") < pl.col("end"))).drop("end")
 
@@ -195,7 +195,7 @@ def _before(met: pl.DataFrame, doubts: pl.DataFrame) -> pl.DataFrame:
 def _rebuild(base: pl.DataFrame, before: pl.DataFrame, columns: Sequence[Column]) -> Rebuilt:
     with_diffs = before.filter(pl.col("diff_columns").list.len() > 0).select("record_id").unique()
     if with_diffs.is_empty():
-        return Rebuilt(pl.DataFrame(schema=REBUILT), pl.DataFrame(schema=DOUBTS))
+        return Rebuilt(pl.DataFrame(schema=REBUILT), pl.DataFrame(schema=SUSPECTS))
     concerned = before.join(with_diffs, on="record_id", how="semi", maintain_order="left")
     texts = {index: column.name for index, column in enumerate(columns) if column.keeps_texts}
     known_rows = base.join(with_diffs, left_on="Id", right_on="record_id", how="semi").select("Id", *texts.values())

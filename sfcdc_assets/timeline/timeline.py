@@ -16,11 +16,11 @@ import polars as pl
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.changes import CHANGES
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.large_text import REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
 from sfcdc_assets.timeline.resolve import resolve
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
 from sfcdc_assets.timeline.untrusted_rows import believed, marked
 from sfcdc_assets.timeline.version_columns import STANDS_AT, history_schema
@@ -32,7 +32,7 @@ class OrgRead:
     """What was read from the org at one time: a whole snapshot, or records read back.
 
     Its rows stand for every event up to `position`. `until` is the last event that is applied before it: the same, or
-    one before a doubt about the whole entity that the reading answers.
+    one before an entry about the whole entity that the reading answers.
     """
 
     position: int
@@ -50,7 +50,7 @@ class OrgRead:
 @dataclass(frozen=True)
 class Counts:
     """What became of the records, in records: new rows, rows changed by events, rows that became deleted, rows read
-    back; `waiting`: events left for records in doubt; `versions`: new ones."""
+    back; `waiting`: events left for suspect records; `versions`: new ones."""
 
     inserted: int = 0
     updated: int = 0
@@ -62,7 +62,7 @@ class Counts:
 
 class Timeline:
     """One key range's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it,
-    new text values and doubts, and `silent` records of another entity that changed with these rows."""
+    new text values and entries, and `silent` records of another entity that changed with these rows."""
 
     def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
         """`batch` is the number of the batch that all of it is written in."""
@@ -74,7 +74,7 @@ class Timeline:
         )
         self._superseded = [empty_rows(history_schema(columns))]
         self._texts = [empty_rows(TEXT_FIELDS)]
-        self._doubts: list[pl.DataFrame] = []
+        self._suspects: list[pl.DataFrame] = []
         self._blocked = empty_rows(CHANGES)
         self.silent: list[SilentChange] = []
         self.rows = rows
@@ -100,19 +100,19 @@ class Timeline:
         before = self.rows
         resolved = resolve(before, changes, self._columns)
         self._blocked = pl.concat([self._blocked, resolved.blocked])
-        self._doubts.append(resolved.doubts)
-        if not (resolved.changes.is_empty() and resolved.doubts.is_empty()):
+        self._suspects.append(resolved.suspects)
+        if not (resolved.changes.is_empty() and resolved.suspects.is_empty()):
             self.changed = True
             self._extend(resolved.changes.with_columns(blocked=pl.lit(False)), self._no_reads)
-            self.rows = marked(self.rows, resolved.doubts.with_columns(pl.col("position") - 1))
+            self.rows = marked(self.rows, resolved.suspects.with_columns(pl.col("position") - 1))
             self._count(before, resolved.changes)
-        opened = resolved.doubts.join(resolved.blocked, on=["record_id", "position"], how="semi").height
+        opened = resolved.suspects.join(resolved.blocked, on=["record_id", "position"], how="semi").height
         self.counts = replace(self.counts, waiting=self.counts.waiting + resolved.blocked.height - opened)
         self.silent += silently_changed(before, resolved.changes, self.rows, self._columns)
         self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
 
     def block(self, changes: pl.DataFrame) -> None:
-        """Block changes that come after a doubt about the whole entity: they wait for a read of their record."""
+        """Block changes that come after an entry about the whole entity: they wait for a read of their record."""
         stands = self.rows.select(pl.col("Id").alias("record_id"), STANDS_AT.alias("stands_at"))
         later = changes.join(stands, on="record_id", how="left", maintain_order="left").filter(
             pl.col("position") > pl.col("stands_at").fill_null(-1)
@@ -124,7 +124,7 @@ class Timeline:
         before, kind = self.rows, "snapshot" if org_read.snapshot else "refetch"
         if org_read.snapshot:
             shown, (reads, distrusted) = reads, believed(reads, org_read.position)
-            self._doubts.append(distrusted)
+            self._suspects.append(distrusted)
             waiting = self._blocked.select(pl.col("record_id").alias("Id"))
             seen = pl.concat([reads, missing_from(shown, before, waiting, org_read.position)])
         else:
@@ -137,11 +137,11 @@ class Timeline:
         lost, ahead = hidden_changes(seen, before, answered, org_read.until, org_read.position, org_read.seen_until)
         self._extend(
             pl.concat([lost, answered, ahead]).with_columns(blocked=pl.lit(True)),
-            dated(seen, before, in_doubt_too=org_read.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
+            dated(seen, before, suspects_too=org_read.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
         )
         self.changed = True
         if org_read.snapshot:
-            # No row that the snapshot speaks of is in doubt after it, but for those of which it is not believed.
+            # No row that the snapshot speaks of is suspect after it, but for those of which it is not believed.
             covered = org_read.position >= STANDS_AT
             freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
             self.rows = marked(freed, distrusted.with_columns(pl.lit(org_read.until, pl.Int64).alias("position")))
@@ -153,8 +153,8 @@ class Timeline:
         self._texts.append(texts_of_changes(answered, pl.DataFrame(schema=REBUILT), self._columns))
         self._texts.append(texts_of_reads(reads, self._columns, kind, before))
 
-    def doubt_all(self) -> None:
-        """Mark every living row: the entity as a whole is in doubt."""
+    def suspect_all(self) -> None:
+        """Mark every living row: the entity as a whole is suspect."""
         self.changed = True
         self.rows = self.rows.with_columns((pl.col("_in_doubt") | ~pl.col("_is_deleted")).alias("_in_doubt"))
 
@@ -169,11 +169,11 @@ class Timeline:
         return pl.concat(self._texts).with_columns(pl.lit(self._batch, pl.Int64).alias("_batch"))
 
     @property
-    def doubts(self) -> list[NewDoubt]:
-        """What came into doubt, those that a later reading answered too."""
+    def suspects(self) -> list[NewSuspect]:
+        """What became suspect, those that a later reading answered too."""
         return [
-            NewDoubt(record_id, Doubt(reason), position, detail)
-            for found in self._doubts
+            NewSuspect(record_id, Reason(reason), position, detail)
+            for found in self._suspects
             for record_id, reason, position, detail in found.select(
                 "record_id", "reason", "position", "detail"
             ).iter_rows()

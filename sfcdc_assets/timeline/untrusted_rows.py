@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sfcdc_assets.timeline.doubt import DOUBTS, Doubt
+from sfcdc_assets.timeline.suspect import SUSPECTS, Reason
 
 SAYS_NOTHING = "*"
 """In the place of a column's name: the row says nothing about its record at all."""
@@ -22,7 +22,7 @@ class Distrusted:
     """A record of which a snapshot's row, or its absence, is not believed, and why."""
 
     record_id: str
-    reason: Doubt
+    reason: Reason
     detail: str
 
     @property
@@ -32,25 +32,25 @@ class Distrusted:
 
 
 def believed(reads: pl.DataFrame, position: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the rows of a snapshot with a watermark at `position` that count, and the doubts (`DOUBTS`) about its
+    """Return the rows of a snapshot with a watermark at `position` that count, and the entries (`SUSPECTS`) about its
     other records."""
     marks = reads.filter(pl.col("_unread").list.first() == SAYS_NOTHING).unique("Id", keep="first", maintain_order=True)
-    doubts = marks.select(
+    suspects = marks.select(
         pl.col("Id").alias("record_id"),
         pl.col("_unread").list.get(1, null_on_oob=True).alias("reason"),
         pl.lit(position, pl.Int64).alias("position"),
         pl.lit(None, pl.Datetime("us", "UTC")).alias("commit_timestamp"),
         pl.col("_unread").list.get(2, null_on_oob=True).alias("detail"),
     )
-    return reads.join(marks.select("Id"), on="Id", how="anti"), doubts.cast(DOUBTS)
+    return reads.join(marks.select("Id"), on="Id", how="anti"), suspects.cast(SUSPECTS)
 
 
-def marked(rows: pl.DataFrame, doubted: pl.DataFrame) -> pl.DataFrame:
-    """All rows, those of the `doubted` (`record_id`, `position`) marked as in doubt. A record that has no row gets one
+def marked(rows: pl.DataFrame, suspected: pl.DataFrame) -> pl.DataFrame:
+    """All rows, those of the `suspected` (`record_id`, `position`) marked as suspect. A record that has no row gets one
     with its Id alone, as of `position`: its fields are unknown, not null."""
-    if doubted.is_empty():
+    if suspected.is_empty():
         return rows
-    wanted = doubted.select(pl.col("record_id").alias("Id"), pl.col("position").alias("_position"))
+    wanted = suspected.select(pl.col("record_id").alias("Id"), pl.col("position").alias("_position"))
     wanted = wanted.unique("Id", keep="first", maintain_order=True)
     known = rows.join(wanted, on="Id", how="semi").with_columns(pl.lit(True).alias("_in_doubt"))
     unknown = wanted.join(rows, on="Id", how="anti").with_columns(

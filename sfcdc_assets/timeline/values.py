@@ -170,9 +170,9 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     """Per step the names of the columns whose values are certain, null where all are.
 
     A value is certain where a step proves it: an event that sets its column, a create or undelete, a read that shows
-    the record. It stays so until an event that changes it without saying to what, or one that cannot be read. Between a
-    doubt and the read that answers it only what events set is certain: the first one that was blocked leaves nothing of
-    what was known before it.
+    the record. It stays so until an event that changes it without saying to what, or one that cannot be read. Between
+    an entry and the read that answers it only what events set is certain: the first one that was blocked leaves nothing
+    of what was known before it.
     """
     steps, count = sources.steps, sources.steps.height
     if not sources.leaves_something_open:

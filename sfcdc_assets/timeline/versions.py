@@ -37,10 +37,10 @@ def extend(
     """Follow each record from its row through its changes and reads.
 
     `rows`: of `current_state`; `changes`: those to follow (`CHANGES`, diffs replaced by their values) with `blocked`:
-    they came between a doubt and the read that answers it, and tell only what they changed, one without values that
+    they came between an entry and the read that answers it, and tell only what they changed, one without values that
     nothing is known from then on; `reads`: rows read from the
     org (columns, `READ_COLUMNS`, `read_type`, `dated`: since when their values are valid). A read that tells nothing
-    new is no version; one ends the doubt about its record.
+    new is no version; one ends the entry about its record.
     """
     steps = steps_of(rows, changes, reads)
     if steps.is_empty():
@@ -105,11 +105,11 @@ def _parted(
     last = versions.filter(pl.Series(is_last)).drop(_ROW_ALONE)
     at_end = whole.filter(pl.Series(segments.ends)).select("Id", *_ROW_ALONE)
     at_end = at_end.with_columns(pl.Series("was_read", segments.any(sources.is_read)))
-    was = rows.select("Id", pl.col("_in_doubt").alias("was_in_doubt"))
+    was = rows.select("Id", pl.col("_in_doubt").alias("was_suspect"))
     current = (
         last.join(at_end, on="Id", how="left", maintain_order="left")
         .join(was, on="Id", how="left", maintain_order="left")
-        .with_columns((pl.col("was_in_doubt").fill_null(value=False) & ~pl.col("was_read")).alias("_in_doubt"))
+        .with_columns((pl.col("was_suspect").fill_null(value=False) & ~pl.col("was_read")).alias("_in_doubt"))
         .select(rows.columns)
         .cast(rows.schema)
     )

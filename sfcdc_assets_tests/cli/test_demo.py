@@ -17,7 +17,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.clock import using
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 
@@ -61,7 +61,7 @@ def test_the_demos_org_answers_from_a_process_of_its_own_that_ends_with_its_call
 def test_suspect_records_are_waited_for_as_long_as_their_pause_and_no_longer(tmp_path: Path) -> None:
     """Some reasons mark no row, so that tables which equal the org are no sign that nothing is left to read back."""
     warehouse = Warehouse(str(tmp_path / "warehouse"))
-    doubt = NewDoubt("500000000000001AAA", Doubt.SILENT_CHANGE, 3, "it may have been merged")
+    suspect = NewSuspect("500000000000001AAA", Reason.SILENT_CHANGE, 3, "it may have been merged")
     syncs = 0
 
     def sync() -> int:
@@ -69,14 +69,14 @@ def test_suspect_records_are_waited_for_as_long_as_their_pause_and_no_longer(tmp
         syncs += 1
         if syncs == 4:
             ledger = Ledger.open_or_create(warehouse, "Case")
-            ledger.heal(ledger.open_doubts(), {doubt.record_id: 4}, clock.now_ms())
+            ledger.heal(ledger.open_suspects(), {suspect.record_id: 4}, clock.now_ms())
         return 2
 
     with using(SimulatedClock()):
         assert read_back_suspects(warehouse, sync, lambda line: None) == 0
-        Ledger.open_or_create(warehouse, "Case").note([doubt], "/data/ChangeEvents", 3, clock.now_ms())
+        Ledger.open_or_create(warehouse, "Case").note([suspect], "/data/ChangeEvents", 3, clock.now_ms())
         assert (read_back_suspects(warehouse, sync, lambda line: None), syncs) == (8, 4)
-        never = NewDoubt("500000000000002AAA", Doubt.SILENT_CHANGE, 5, "the org never shows it")
+        never = NewSuspect("500000000000002AAA", Reason.SILENT_CHANGE, 5, "the org never shows it")
         Ledger.open_or_create(warehouse, "Case").note([never], "/data/ChangeEvents", 5, clock.now_ms())
         began = clock.current().monotonic()
         read_back_suspects(warehouse, sync, lambda line: None)

@@ -69,14 +69,14 @@ def test_an_event_is_found_by_its_id_its_replay_id_and_its_position(org: Stream)
     (number,) = explained(ORDERS, "@2", "order_number__c")
     assert (number["field"], number["value"], number["change_type"]) == ("Order_Number__c", "B", "Order_Event__e")
     assert (number["commit_user"], number["change_origin"]) == (org.org.users.integration, ORDERS)
-    assert (number["position"], number["doubt"]) == (2, None)
+    assert (number["position"], number["suspect"]) == (2, None)
     assert (number["landed_first"], number["landed_last"], number["run_id"]) == (2, 3, "the-run")
 
 
 def test_an_event_that_could_not_be_read_says_why_and_where_it_is(org: Stream) -> None:
     (unread,) = explained(ORDERS, "@3")
     assert (unread["field"], unread["value"], unread["position"]) == (None, None, 3)
-    assert "cannot be read with the schema" in unread["doubt"]
+    assert "cannot be read with the schema" in unread["suspect"]
     shown = sfcdc("explain", ORDERS, "@3").stdout
     assert "landed in platform_events/Order_Event__e, version" in shown
     assert "(positions 2 to 3), by run the-run" in shown

@@ -86,7 +86,7 @@ def test_help_texts_are_whole_sentences(command: str) -> None:
 def status_of(names: Sequence[str], *, applied: int) -> WarehouseStatus:
     channels = (ChannelStatus(CHANNEL, applied, applied, landed_at="2026-11-22T05:00:00+00:00"),)
     entities = tuple(
-        EntityStatus(name, rows=1_234_567, deleted=12_345, in_doubt=123, channel=CHANNEL, applied=applied)
+        EntityStatus(name, rows=1_234_567, deleted=12_345, suspects=123, channel=CHANNEL, applied=applied)
         for name in names
     )
     warehouse = "/home/somebody/a/rather/deep/folder/of/which/the/name/is/longer/than/the/terminal/is/wide"
@@ -110,14 +110,14 @@ def test_verify_shows_every_name_whole(capsys: pytest.CaptureFixture[str]) -> No
     verify_command.show([replace(report, entity=name) for name in LONG[:2]])
     shown = capsys.readouterr().out
     assert words(shown) >= {*LONG[:2], "1,234,567", "different"}
-    assert "Not shown at this width: again, changed meanwhile, values" in shown
+    assert "Not shown at this width: again, changed meanwhile, suspect, values" in shown
 
 
 def test_verify_tells_of_one_record_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
-    report = VerifyReport("Lead", CHANNEL, 7, left=frozenset({"00Q1"}), in_doubt=1, broken_histories=["00Q2"])
+    report = VerifyReport("Lead", CHANNEL, 7, left=frozenset({"00Q1"}), suspects=1, broken_histories=["00Q2"])
     verify_command.show([report])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Lead: 1 record could not be compared: 0 changed each time, 1 in doubt, 0 unreadable." in shown
+    assert "Lead: 1 record could not be compared: 0 changed each time, 1 suspect, 0 unreadable." in shown
     assert "Lead: the versions of 1 record do not follow one another (00Q2). `sfcdc rebuild --entity Lead`" in shown
 
 

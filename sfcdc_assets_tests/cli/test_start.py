@@ -15,7 +15,7 @@ from sfcdc_assets.cli.main import COMMANDS, function_of
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
 
@@ -58,8 +58,8 @@ def test_status_imports_what_reads_tables_and_draws_them_alone(tmp_path: Path) -
     of.day_zero()
     of.land(1)
     OrganizationLog(warehouse).bind("00D000000000001AAA", 1_700_000_000_000, {})
-    doubt = NewDoubt(ENTITY, Doubt.VIEW_ALL_MISSING, 3, "the permission is gone")
-    Ledger.open_or_create(warehouse, "Account").note([doubt], "/data/ChangeEvents", 3, 1_700_000_000_000)
+    suspect = NewSuspect(ENTITY, Reason.VIEW_ALL_MISSING, 3, "the permission is gone")
+    Ledger.open_or_create(warehouse, "Account").note([suspect], "/data/ChangeEvents", 3, 1_700_000_000_000)
 
     loaded = loaded_by("status", settings={"SFCDC_WAREHOUSE": warehouse.root})
 

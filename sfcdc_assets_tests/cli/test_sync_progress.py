@@ -35,7 +35,7 @@ from sfcdc_assets.runtime.progress import (
     notify,
     observing,
 )
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 CHANNEL = "/data/ChangeEvents"
 
@@ -128,8 +128,8 @@ def test_what_a_sync_changed_is_the_sum_of_its_batches_in_any_order(batches: lis
 
 def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
-    doubt = NewDoubt("001000000000001AAA", Doubt.DRIFT, 3, "")
-    Ledger.open_or_create(warehouse, "Contact").note([doubt], CHANNEL, 3, 1_700_000_000_000)
+    suspect = NewSuspect("001000000000001AAA", Reason.DRIFT, 3, "")
+    Ledger.open_or_create(warehouse, "Contact").note([suspect], CHANNEL, 3, 1_700_000_000_000)
     time = Time()
     progress = SyncProgress(time)
     report(
@@ -163,8 +163,8 @@ def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
 def test_suspect_records_of_entities_that_are_not_wanted_are_not_counted_as_nobody_reads_them(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
     for entity in ("Account", "Contact", "Lead"):
-        doubt = NewDoubt("001000000000001AAA", Doubt.DRIFT, 3, "")
-        Ledger.open_or_create(warehouse, entity).note([doubt], CHANNEL, 3, 1_700_000_000_000)
+        suspect = NewSuspect("001000000000001AAA", Reason.DRIFT, 3, "")
+        Ledger.open_or_create(warehouse, entity).note([suspect], CHANNEL, 3, 1_700_000_000_000)
     progress = SyncProgress(Time())
     assert summary_of(progress, warehouse).suspect_records == 3
     assert summary_of(progress, warehouse, ["Account", "Case"]).suspect_records == 1

@@ -47,7 +47,7 @@ def test_a_batch_that_sees_only_what_it_concerns_writes_what_one_that_sees_all_r
             read_back(followed, *shown)
         superseded = followed.superseded.sort("Id", "_position").to_dicts()
         written = rows.put_back(followed.rows)
-        found.append((written.to_pylist(), superseded, sorted(followed.doubts, key=str), followed.counts))
+        found.append((written.to_pylist(), superseded, sorted(followed.suspects, key=str), followed.counts))
         assert written.schema.equals(SCHEMA)
     assert found[0] == found[1]
     assert [each["Id"] for each in found[0][0]] == sorted({*present, *(each["Id"] for each in found[0][0])})

@@ -20,5 +20,5 @@ def test_as_many_records_may_be_asked_about_as_one_transaction_can_change(tmp_pa
     rows = pl.DataFrame({"Id": ids, "_position": range(COUNT)}).with_columns(_in_doubt=pl.col("_position") % 2 == 0)
     missing = [pl.lit(None).alias(name) for name in schema.names if name not in rows.columns]
     table.table.append(rows.with_columns(missing).select(schema.names).to_arrow().cast(schema), {}, {})
-    free = CurrentState.open_or_create(warehouse, "Account", [ID_COLUMN]).free_of_doubt([*ids, "unknown"])
+    free = CurrentState.open_or_create(warehouse, "Account", [ID_COLUMN]).not_suspect([*ids, "unknown"])
     assert free == {record_id: number for number, record_id in enumerate(ids) if number % 2}

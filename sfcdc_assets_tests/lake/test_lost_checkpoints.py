@@ -13,7 +13,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 from sfcdc_assets_tests.process_death import Died
 
@@ -41,7 +41,7 @@ def test_every_lost_checkpoint_is_kept_with_who_was_not_read_again_since(warehou
     assert known_losses(warehouse, CHANNEL) == []
     lose(warehouse, "expired")
     ledger = Ledger.open_or_create(warehouse, "Account")
-    ledger.heal(ledger.open_doubts(), {"*": 3}, NOW)
+    ledger.heal(ledger.open_suspects(), {"*": 3}, NOW)
     lose(warehouse, "the org moved")
     newest, oldest = known_losses(warehouse, CHANNEL)
     assert (newest.checkpoint.position, newest.checkpoint.reason, newest.waiting) == (4, "the org moved", ("Account",))
@@ -63,5 +63,5 @@ def test_a_crash_before_the_order_is_broken_repeats_all_and_notes_it_once(
     assert RawEvents.open(warehouse).checkpoint(CHANNEL).position == 2
     lose(warehouse, "expired")
     assert [loss.checkpoint.position for loss in known_losses(warehouse, CHANNEL)] == [3]
-    doubts = Ledger.open_or_create(warehouse, "Account").open_doubts()
-    assert [(doubt.reason, doubt.opened_position) for doubt in doubts] == [(Doubt.LOST_CHECKPOINT, 3)]
+    suspects = Ledger.open_or_create(warehouse, "Account").open_suspects()
+    assert [(suspect.reason, suspect.opened_position) for suspect in suspects] == [(Reason.LOST_CHECKPOINT, 3)]

@@ -35,8 +35,8 @@ FLAGS = (True, False, None)
 def rows(*flags: tuple[bool | None, bool | None], first: int = 0) -> pa.Table:
     """A row for each pair of `_is_deleted` and `_in_doubt`."""
     made = [
-        {"Id": f"001{first + number:015}", "_is_deleted": deleted, "_in_doubt": in_doubt}
-        for number, (deleted, in_doubt) in enumerate(flags)
+        {"Id": f"001{first + number:015}", "_is_deleted": deleted, "_in_doubt": suspects}
+        for number, (deleted, suspects) in enumerate(flags)
     ]
     return pa.Table.from_pylist(made, schema=SCHEMA)
 
@@ -139,7 +139,7 @@ def rows_out_of_reach(state: State) -> Iterator[None]:
 def test_no_row_is_read_of_a_table_whose_last_batch_noted_its_counts(state: State) -> None:
     state.batch(rows((True, False), (False, True), (False, False)), whole=True)
     with rows_out_of_reach(state):
-        assert state.newest.counts() == RowCounts(rows=3, deleted=1, in_doubt=1)
+        assert state.newest.counts() == RowCounts(rows=3, deleted=1, suspects=1)
 
 
 def test_counts_that_an_older_release_did_not_move_on_are_not_believed(state: State) -> None:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.entities.entities import EntityState, entity_states
-from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenDoubt
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -88,9 +88,9 @@ class Copy:
     def living(self) -> set[str]:
         return {key for key, row in self.pipeline.rows("Account").items() if not row["_is_deleted"]}
 
-    def refusals(self) -> list[OpenDoubt]:
+    def refusals(self) -> list[OpenSuspect]:
         ledger = Ledger.open(self.warehouse, "Account")
-        return [doubt for doubt in ledger.open_doubts() if doubt.refuses_a_read] if ledger else []
+        return [suspect for suspect in ledger.open_suspects() if suspect.refuses_a_read] if ledger else []
 
     def state(self) -> EntityState:
         (state,) = entity_states(self.warehouse, {"Account": self.channel}, self.now)
@@ -113,7 +113,7 @@ class Copy:
             visibility_seconds=0.0,
             rounds=0,
         )
-        open_drift_doubts(self.warehouse, report, self.now)
+        open_drift_suspects(self.warehouse, report, self.now)
         return report
 
 

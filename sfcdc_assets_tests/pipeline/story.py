@@ -54,7 +54,7 @@ def story(folder: Path, entities: Sequence[str], *, records: int = 12, seed: int
 
 
 def go_on(pipeline: EmulatedPipeline, patch: pytest.MonkeyPatch) -> None:
-    """Settle a test in the story: its settings are in the environment, no fault is armed, and a doubt is read back as
+    """Settle a test in the story: its settings are in the environment, no fault is armed, and an entry is read back as
     soon as its event is 0.2 s old, and again without a pause after a failure."""
     settings = {**SPARK_OF_TESTS, **pipeline.server.client_environment(), "SFCDC_WAREHOUSE": str(pipeline.warehouse)}
     for name, value in {**settings, "SFCDC_VISIBILITY_SECONDS": VISIBILITY_SECONDS}.items():
@@ -65,7 +65,7 @@ def go_on(pipeline: EmulatedPipeline, patch: pytest.MonkeyPatch) -> None:
 
 
 def ledger(pipeline: EmulatedPipeline, *entities: str) -> list[Entry]:
-    """All entries of the doubt ledgers, with their `entity`, in the order of the positions they were opened at."""
+    """All entries of the ledgers, with their `entity`, in the order of the positions they were opened at."""
     found = []
     for entity in entities or pipeline.org.selected_entities:
         if (pipeline.warehouse / "gap_reconciliation" / entity).exists():
@@ -88,7 +88,7 @@ def assert_equal_but_for(pipeline: EmulatedPipeline, entity: str, gone: Sequence
 
 
 def waits(rows: Rows) -> set[str]:
-    """Ids of the rows that are marked as in doubt."""
+    """Ids of the rows that are marked as suspect."""
     return {record_id for record_id, row in rows.items() if row["_in_doubt"]}
 
 

@@ -151,9 +151,9 @@ def row(of: Timeline, record_id: str = "a") -> dict[str, Any]:
     return of.rows.row(by_predicate=pl.col("Id") == record_id, named=True)
 
 
-def doubts(of: Timeline) -> dict[str, tuple[str, int]]:
+def suspects(of: Timeline) -> dict[str, tuple[str, int]]:
     """Record id -> reason and position."""
-    return {each.record_id: (each.reason, each.position) for each in of.doubts}
+    return {each.record_id: (each.reason, each.position) for each in of.suspects}
 
 
 def versions(*timelines: Timeline) -> list[dict[str, Any]]:

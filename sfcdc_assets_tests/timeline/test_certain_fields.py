@@ -107,12 +107,12 @@ def test_a_deleted_row_that_is_changed_is_suspect_and_the_change_shows_that_it_i
 
 
 def copied(of: Timeline, until: int, position: int, at: int | None, **values: object) -> Timeline:
-    """A snapshot that answers a doubt about the entity, which events up to `until` come before."""
+    """A snapshot that answers an entry about the entity, which events up to `until` come before."""
     of.put(OrgRead(position, until, snapshot=1, seen_until=second(until)), reads([read("a", position, at, **values)]))
     return of
 
 
-def test_after_a_doubt_about_the_entity_no_value_is_certain_until_the_read_that_shows_a_later_change() -> None:
+def test_after_an_entry_about_the_entity_no_value_is_certain_until_the_read_that_shows_a_later_change() -> None:
     first = timeline(CREATED, change("b", 5, "CREATE", **everything("quiet")))
     again = copied(follow(first.rows), 5, 9, 8, Name="lost", Amount=2.5, Count=7)
     shown = [each for each in versions(first, again) if each["Id"] == "a"]
@@ -124,14 +124,14 @@ def test_after_a_doubt_about_the_entity_no_value_is_certain_until_the_read_that_
     assert reported(shown, "_change_type", "_position") == [("CREATE", 1), ("UNKNOWN", 6), ("SNAPSHOT", 9)]
 
 
-def test_after_a_doubt_about_the_entity_a_record_that_the_org_has_not_modified_since_stays_certain() -> None:
+def test_after_an_entry_about_the_entity_a_record_that_the_org_has_not_modified_since_stays_certain() -> None:
     first = timeline(CREATED)
     again = copied(follow(first.rows), 5, 9, 1, Name="x", Amount=2.5, Count=7)
     assert [certain(each) for each in versions(first, again)] == [ALL]
 
 
-def test_what_a_record_lost_comes_after_what_its_row_stands_for_however_early_the_doubt_about_the_entity_is() -> None:
-    """As when the entity follows another channel, on which a doubt lies before what its rows stand for."""
+def test_what_a_record_lost_comes_after_what_its_row_stands_for_however_early_the_entry_about_the_entity_is() -> None:
+    """As when the entity follows another channel, on which an entry lies before what its rows stand for."""
     first = timeline(change("a", 19, "CREATE", **everything("x", Amount=2.5, Count=7)))
     again = copied(follow(first.rows), 11, 20, 25, Name="lost", Amount=2.5, Count=7)
     shown = sorted(versions(first, again), key=in_order)
@@ -139,7 +139,7 @@ def test_what_a_record_lost_comes_after_what_its_row_stands_for_however_early_th
     assert reported(shown, "_change_type", "_position") == [("CREATE", 19), ("UNKNOWN", 20), ("SNAPSHOT", 20)]
 
 
-def test_a_record_that_a_doubt_about_the_entity_hides_and_an_event_names_is_not_certain_in_between() -> None:
+def test_a_record_that_an_entry_about_the_entity_hides_and_an_event_names_is_not_certain_in_between() -> None:
     first = timeline(CREATED)
     held = follow(first.rows)
     held.block(frame([change("a", 7, Count=8)]))
@@ -152,8 +152,8 @@ def test_a_record_that_a_doubt_about_the_entity_hides_and_an_event_names_is_not_
     ]
 
 
-def test_a_second_read_after_a_doubt_about_the_entity_hides_nothing_before_the_first_one() -> None:
-    """Two snapshots may answer one doubt, and so may a read of the record alone: versions follow one another."""
+def test_a_second_read_after_an_entry_about_the_entity_hides_nothing_before_the_first_one() -> None:
+    """Two snapshots may answer one entry, and so may a read of the record alone: versions follow one another."""
     first = timeline(CREATED)
     held = follow(first.rows)
     held.block(frame([change("a", 7, "DELETE")]))
@@ -214,7 +214,7 @@ class Told:
 def told(draw: st.DrawFn) -> Told:
     """A record's life, some of its events without a value that they changed, or none that can be read, the first ones
     never seen; read back at times, also by reads that are some changes ahead of their watermark. Before some of the
-    reads events were lost, whereupon the entity was in doubt."""
+    reads events were lost, whereupon the entity was suspect."""
     made = Told()
     length = draw(st.integers(3, 9))
     for now in range(1, length + 1):

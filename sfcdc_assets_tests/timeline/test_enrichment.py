@@ -11,7 +11,7 @@ from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.timeline.timeline import Timeline
 from sfcdc_assets_tests.timeline import builders
-from sfcdc_assets_tests.timeline.builders import doubts, follow, row, timeline
+from sfcdc_assets_tests.timeline.builders import follow, row, suspects, timeline
 
 COLUMNS = (
     Column("Id", ColumnType.STRING),
@@ -39,16 +39,16 @@ def base() -> pl.DataFrame:
     return timeline(change(1, "CREATE", START), columns=COLUMNS).rows
 
 
-def test_an_enriched_value_that_says_what_the_row_has_is_no_doubt_whatever_its_type(base):
+def test_an_enriched_value_that_says_what_the_row_has_is_no_entry_whatever_its_type(base):
     merged = run(base, change(2, values={"Text": "c"}, enriched={n: v for n, v in START.items() if n != "Text"}))
-    assert doubts(merged) == {}
+    assert suspects(merged) == {}
     assert (row(merged)["Text"], row(merged)["_in_doubt"]) == ("c", False)
 
 
 @pytest.mark.parametrize("field", list(START))
 def test_an_enriched_value_that_says_something_else_is_drift_and_is_not_applied(base, field):
     merged = run(base, change(2, values={} if field == "Text" else {"Text": "c"}, enriched={field: OTHER[field]}))
-    assert doubts(merged) == {"a": ("drift", 2)}
+    assert suspects(merged) == {"a": ("drift", 2)}
     assert row(merged)[field] == base.to_dicts()[0][field]
     assert row(merged)["_in_doubt"]
 
@@ -56,7 +56,7 @@ def test_an_enriched_value_that_says_something_else_is_drift_and_is_not_applied(
 def test_the_change_itself_is_applied_and_the_detail_names_the_fields_but_no_value(base):
     merged = run(base, change(2, values={"Text": "c"}, enriched={"Whole": 8_412, "Flag": False, "Number": 0.5}))
     assert (row(merged)["Text"], row(merged)["_position"]) == ("c", 2)
-    (reported,) = merged.doubts
+    (reported,) = merged.suspects
     assert reported.detail.startswith("Flag, Whole: ")
     assert "8412" not in reported.detail
     assert merged.counts.waiting == 0
@@ -64,17 +64,17 @@ def test_the_change_itself_is_applied_and_the_detail_names_the_fields_but_no_val
 
 def test_an_enriched_value_is_compared_with_what_the_batch_made_of_the_record_until_then(base):
     merged = run(base, change(2, values={"Text": "b"}), change(3, values={"Flag": False}, enriched={"Text": "b"}))
-    assert doubts(merged) == {}
+    assert suspects(merged) == {}
     merged = run(base, change(2, values={"Text": "b"}), change(3, values={"Flag": False}, enriched={"Text": "a"}))
-    assert doubts(merged) == {"a": ("drift", 3)}
+    assert suspects(merged) == {"a": ("drift", 3)}
 
 
 def test_an_enriched_value_that_is_newer_than_its_event_is_explained_by_the_later_one(base):
     later = change(3, values={"Text": "b"}), change(4, values={"Text": "c"})
     for value in ("a", "b", "c"):
-        assert doubts(run(base, change(2, values={"Flag": False}, enriched={"Text": value}), *later)) == {}
+        assert suspects(run(base, change(2, values={"Flag": False}, enriched={"Text": value}), *later)) == {}
     merged = run(base, change(2, values={"Flag": False}, enriched={"Text": "d"}), *later)
-    assert doubts(merged) == {"a": ("drift", 2)}
+    assert suspects(merged) == {"a": ("drift", 2)}
     assert (row(merged)["Text"], row(merged)["_position"]) == ("c", 4)
 
 
@@ -84,31 +84,31 @@ def test_a_change_of_another_record_explains_nothing(base):
         change(2, values={"Flag": False}, enriched={"Text": "b"}),
         change(3, "CREATE", {**START, "Text": "b"}, record_id="b"),
     )
-    assert doubts(merged) == {"a": ("drift", 2)}
+    assert suspects(merged) == {"a": ("drift", 2)}
 
 
 def test_a_delete_is_checked_by_its_last_values(base):
     merged = run(base, change(2, "DELETE", enriched={"Text": "a"}))
-    assert (doubts(merged), row(merged)["_is_deleted"]) == ({}, True)
+    assert (suspects(merged), row(merged)["_is_deleted"]) == ({}, True)
     merged = run(base, change(2, "DELETE", enriched={"Text": "b"}))
-    assert (doubts(merged), row(merged)["_is_deleted"]) == ({"a": ("drift", 2)}, True)
+    assert (suspects(merged), row(merged)["_is_deleted"]) == ({"a": ("drift", 2)}, True)
 
 
 def test_a_value_where_the_row_has_null_is_drift(base):
     emptied = run(base, change(2, values={"Text": None})).rows
-    assert doubts(run(emptied, change(3, values={"Flag": False}, enriched={"Text": "a"}))) == {"a": ("drift", 3)}
+    assert suspects(run(emptied, change(3, values={"Flag": False}, enriched={"Text": "a"}))) == {"a": ("drift", 3)}
 
 
-def test_a_record_in_doubt_and_one_that_comes_into_doubt_anyway_get_no_further_doubt(base):
+def test_a_suspect_record_and_one_that_becomes_suspect_anyway_get_no_further_entry(base):
     claim = change(2, values={"Flag": False}, enriched={"Text": "b"})
     held = run(base, change(2, "GAP_UPDATE")).rows
-    assert doubts(run(held, {**claim, "position": 3})) == {}
-    assert doubts(run(base, claim, change(3, "GAP_UPDATE"))) == {"a": ("GAP_UPDATE", 3)}
+    assert suspects(run(held, {**claim, "position": 3})) == {}
+    assert suspects(run(base, claim, change(3, "GAP_UPDATE"))) == {"a": ("GAP_UPDATE", 3)}
 
 
 def test_what_the_row_already_stands_for_is_not_compared(base):
     read_later = base.with_columns(pl.lit(5, pl.Int64).alias("_position"))
-    assert doubts(run(read_later, change(4, values={"Flag": False}, enriched={"Text": "b"}))) == {}
+    assert suspects(run(read_later, change(4, values={"Flag": False}, enriched={"Text": "b"}))) == {}
 
 
 def test_a_row_that_was_read_after_the_event_may_know_more_than_the_event(base):
@@ -119,8 +119,8 @@ def test_a_row_that_was_read_after_the_event_may_know_more_than_the_event(base):
         pl.lit(3_000_000).cast(pl.Datetime("us", "UTC")).alias("_commit_timestamp"),
     )
     seen = change(2, values={"Flag": False}, enriched={"Text": "b"}), change(3, values={"Text": "c"})
-    assert doubts(run(ahead, *seen)) == {}
-    assert doubts(run(ahead, *seen, change(4, values={"Flag": True}, enriched={"Text": "b"}))) == {"a": ("drift", 4)}
+    assert suspects(run(ahead, *seen)) == {}
+    assert suspects(run(ahead, *seen, change(4, values={"Flag": True}, enriched={"Text": "b"}))) == {"a": ("drift", 4)}
 
 
 @given(
@@ -141,4 +141,4 @@ def test_an_enriched_value_read_at_any_time_after_its_event_never_is_drift(value
         changes.append(
             change(number + 1, values={"Text": held[number]} if moved else {"Flag": True}, enriched=enriched)
         )
-    assert doubts(run(base, *changes)) == {}
+    assert suspects(run(base, *changes)) == {}

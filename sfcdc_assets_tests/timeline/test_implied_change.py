@@ -11,7 +11,6 @@ from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.changes import CHANGES
-from sfcdc_assets.timeline.doubt import Doubt
 from sfcdc_assets.timeline.implied_change import (
     FLAG,
     POINTER,
@@ -22,6 +21,7 @@ from sfcdc_assets.timeline.implied_change import (
     silently_changed,
 )
 from sfcdc_assets.timeline.read_rows import READ_COLUMNS
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.version_columns import current_state_schema
 
 COLUMNS = (Column("Id", ColumnType.STRING, False, "id"), Column(POINTER, ColumnType.STRING, False, "reference"))
@@ -31,10 +31,10 @@ def at(second: int) -> dt.datetime:
     return dt.datetime(2024, 1, 1, 0, 0, second, tzinfo=dt.UTC)
 
 
-def rows(*values: tuple[str, str | None, int], in_doubt: bool = False) -> pl.DataFrame:
+def rows(*values: tuple[str, str | None, int], suspects: bool = False) -> pl.DataFrame:
     like = empty_rows(current_state_schema(COLUMNS))
     made = [
-        {"Id": record_id, POINTER: pointer, "_position": position, "_in_doubt": in_doubt, "_commit_timestamp": at(10)}
+        {"Id": record_id, POINTER: pointer, "_position": position, "_in_doubt": suspects, "_commit_timestamp": at(10)}
         for record_id, pointer, position in values
     ]
     return pl.DataFrame(made, schema=like.schema)
@@ -72,7 +72,7 @@ def test_a_person_from_its_create_on_tells_nothing_and_one_that_became_a_person_
 
 def test_of_an_account_that_was_read_it_is_not_known_what_it_pointed_at() -> None:
     assert reported(rows(), rows(("a", "c1", 7))) == {("c1", 7)}
-    assert reported(rows(("a", None, 1), in_doubt=True), rows(("a", "c1", 7))) == {("c1", 7)}
+    assert reported(rows(("a", None, 1), suspects=True), rows(("a", "c1", 7))) == {("c1", 7)}
 
 
 def test_an_org_without_person_accounts_has_no_such_column() -> None:
@@ -94,7 +94,7 @@ def test_a_reading_dates_only_what_the_org_itself_says_it_has_not_modified() -> 
         [{"Id": key, "_system_modstamp": moment, "_read_at": at(30)} for key, moment in modified.items()],
         schema={"Id": pl.String(), **like.schema},
     )
-    base = pl.concat([rows(("a", None, 1), ("b", None, 1), ("gone", None, 1)), rows(("c", None, 1), in_doubt=True)])
+    base = pl.concat([rows(("a", None, 1), ("b", None, 1), ("gone", None, 1)), rows(("c", None, 1), suspects=True)])
     found = dict(dated(reads, base).select("Id", "dated").iter_rows())
     assert found == {**modified, "a": at(30), "gone": at(30)}
 
@@ -104,7 +104,7 @@ def test_a_snapshot_does_not_date_a_silent_change_before_it_can_have_happened() 
     reported, read = at(1), at(2)
     base = pl.DataFrame({"Id": ["1"], "_in_doubt": [True], "_commit_timestamp": [reported]})
     reads = pl.DataFrame({"Id": ["1"], "_system_modstamp": [reported], "_read_at": [read]})
-    assert dated(reads, base, in_doubt_too=True)["dated"].to_list() == [read]
+    assert dated(reads, base, suspects_too=True)["dated"].to_list() == [read]
     assert dated(reads, base)["dated"].to_list() == [reported]
 
 
@@ -118,9 +118,9 @@ def merged(*events: tuple[str, str, str], entity: str = "Case") -> set[str]:
         schema_overrides={"record_ids": pl.List(pl.String)},
     )
     found = possibly_merged(headers) if may_be_merged(entity, headers) else []
-    assert {doubt.reason for doubt in found} <= {Doubt.SILENT_CHANGE}
-    assert all(doubt.record_id in events[doubt.position - 1][2] for doubt in found)
-    return {doubt.record_id for doubt in found}
+    assert {suspect.reason for suspect in found} <= {Reason.SILENT_CHANGE}
+    assert all(suspect.record_id in events[suspect.position - 1][2] for suspect in found)
+    return {suspect.record_id for suspect in found}
 
 
 def test_what_is_deleted_beside_an_update_of_another_record_may_have_been_merged_into_it() -> None:

@@ -1,4 +1,4 @@
-"""Which changes can be applied, and which records come into doubt."""
+"""Which changes can be applied, and which records become suspect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfcdc_assets.timeline.changes import UNDECODABLE, names_one_record
 from sfcdc_assets.timeline.read_rows import read_schema
 from sfcdc_assets.timeline.text_values import texts_of_reads
 from sfcdc_assets.timeline.timeline import Timeline
-from sfcdc_assets_tests.timeline.builders import COLUMNS, change, doubts, follow, read, read_back, row, timeline
+from sfcdc_assets_tests.timeline.builders import COLUMNS, change, follow, read, read_back, row, suspects, timeline
 
 
 def diff(before: str, after: str) -> str:
@@ -53,7 +53,7 @@ def test_a_diff_that_leaves_nothing_gives_null_as_rest_has_it_and_the_next_one_h
         change("a", 3, diffs=["Description"], Description=diff("", "again")),
     ]
     after = follow(with_row("one\ntwo"), changes[0])
-    assert (row(after)["Description"], row(after)["_in_doubt"], doubts(after)) == (None, False, {})
+    assert (row(after)["Description"], row(after)["_in_doubt"], suspects(after)) == (None, False, {})
     assert [each["value"] for each in texts(after)] == [None]
     assert row(follow(with_row("one\ntwo"), *changes))["Description"] == "again", "in the same batch"
 
@@ -65,7 +65,7 @@ def test_an_object_without_large_texts_gives_no_texts_by_events_and_by_reads_in_
     assert pl.concat([of_reads, after.new_texts]).is_empty()
 
 
-def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_a_doubt_even_after_its_full_value() -> None:
+def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_an_entry_even_after_its_full_value() -> None:
     key = HashKey.of("key")
     columns = tuple(column.hashed(key) if column.large_text else column for column in COLUMNS)
     after = follow(
@@ -75,8 +75,8 @@ def test_a_diff_to_a_text_of_which_only_the_hash_is_known_is_a_doubt_even_after_
         change("a", 4, "UPDATE", Name="waits"),
         columns=columns,
     )
-    assert doubts(after) == {"a": ("hashed_diff", 3)}
-    assert [each.detail for each in after.doubts] == ["Description: a diff cannot be applied to a hash"]
+    assert suspects(after) == {"a": ("hashed_diff", 3)}
+    assert [each.detail for each in after.suspects] == ["Description: a diff cannot be applied to a hash"]
     assert (row(after)["Description"], row(after)["Name"]) == (key.digest("two"), "n")
     assert after.counts.waiting == 1
     assert not texts(after)
@@ -99,7 +99,7 @@ def test_an_unproven_diff_holds_the_record_at_what_was_known_before_it() -> None
         change("a", 3, diffs=["Description"], Description=wrong_base, Name="with the diff"),
         change("a", 4, "UPDATE", Name="waits"),
     )
-    assert doubts(after) == {"a": ("unproven_diff", 3)}
+    assert suspects(after) == {"a": ("unproven_diff", 3)}
     held = row(after)
     assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("applied", "one\ntwo", True, 2)
     assert after.counts.waiting == 1
@@ -107,27 +107,27 @@ def test_an_unproven_diff_holds_the_record_at_what_was_known_before_it() -> None
 
 def test_a_diff_without_a_value_before_it_is_baseless() -> None:
     after = follow(with_row(None), change("a", 2, diffs=["Description"], Description=diff("x", "y")))
-    assert doubts(after) == {"a": ("baseless_diff", 2)}
+    assert suspects(after) == {"a": ("baseless_diff", 2)}
 
 
-def test_a_diff_that_is_none_and_a_hash_of_the_wrong_length_are_doubts_not_values() -> None:
+def test_a_diff_that_is_none_and_a_hash_of_the_wrong_length_are_entries_not_values() -> None:
     for text in (
         "no diff at all",
         "--- \n+++ abc\n@@ -1,1 +1,1 @@\n-one\n+uno",
         "--- \n+++ \n@@ -99,1 +99,1 @@\n-x\n+y",
     ):
         after = follow(with_row(), change("a", 2, diffs=["Description"], Description=text))
-        assert doubts(after) == {"a": ("unproven_diff", 2)}
+        assert suspects(after) == {"a": ("unproven_diff", 2)}
         assert row(after)["Description"] == "one\ntwo"
 
 
 def test_an_undecodable_body_holds_its_record_and_no_other() -> None:
     after = follow(with_row(), change("a", 2, UNDECODABLE), change("b", 3, "CREATE", Name="flows"))
-    assert doubts(after) == {"a": ("undecodable_payload", 2)}
+    assert suspects(after) == {"a": ("undecodable_payload", 2)}
     assert row(after, "b")["Name"] == "flows"
 
 
-def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_opens_a_doubt() -> None:
+def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_opens_an_entry() -> None:
     after = follow(
         with_row(),
         change("a", 2, "UPDATE", missing="Whole", Name="told"),
@@ -135,23 +135,23 @@ def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_open
         change("a", 4, "UPDATE", missing="again"),
         change("b", 5, "CREATE", missing="Whole", Name="new"),
     )
-    assert doubts(after) == {"a": ("missing_value", 2), "b": ("missing_value", 5)}
+    assert suspects(after) == {"a": ("missing_value", 2), "b": ("missing_value", 5)}
     held = row(after)
     assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("told", "after it", True, 4)
     assert row(after, "b")["Name"] == "new"
     assert after.counts.waiting == 0
     later = follow(after.rows, change("a", 6, "UPDATE", Name="waits"))
-    assert (later.counts.waiting, row(later)["Name"], doubts(later)) == (1, "told", {})
+    assert (later.counts.waiting, row(later)["Name"], suspects(later)) == (1, "told", {})
 
 
-def test_of_two_doubts_the_one_that_holds_back_counts() -> None:
+def test_of_two_entries_the_one_that_holds_back_counts() -> None:
     after = follow(
         with_row(),
         change("a", 2, "UPDATE", missing="Whole", Name="told"),
         change("a", 3, "GAP_UPDATE"),
         change("a", 4, "UPDATE", missing="never looked at", Name="waits"),
     )
-    assert doubts(after) == {"a": ("GAP_UPDATE", 3)}
+    assert suspects(after) == {"a": ("GAP_UPDATE", 3)}
     held = row(after)
     assert (held["Name"], held["_in_doubt"], held["_position"], after.counts.waiting) == ("told", True, 2, 1)
 
@@ -160,23 +160,23 @@ def test_a_text_that_a_diff_leaves_empty_is_null_as_it_is_in_rest_and_the_next_d
     after = follow(with_row("one"), change("a", 2, diffs=["Description"], Description=diff("one", "")))
     assert (row(after)["Description"], texts(after)[-1]["value"], texts(after)[-1]["sha256"]) == (None, None, None)
     again = follow(after.rows, change("a", 3, diffs=["Description"], Description=diff("", "two")))
-    assert (row(again)["Description"], doubts(again)) == ("two", {})
+    assert (row(again)["Description"], suspects(again)) == ("two", {})
 
 
 def test_a_change_of_a_deleted_record_that_is_no_undelete_is_held() -> None:
     gone = follow(with_row(), change("a", 2, "DELETE")).rows
     for kind in ("UPDATE", "CREATE"):
         held = follow(gone, change("a", 3, kind, Name="there"))
-        assert (doubts(held), row(held)["Name"]) == ({"a": ("deleted_record", 3)}, "n")
+        assert (suspects(held), row(held)["Name"]) == ({"a": ("deleted_record", 3)}, "n")
     in_one_batch = follow(with_row(), change("a", 2, "DELETE"), change("a", 3, Name="there"))
-    assert doubts(in_one_batch) == {"a": ("deleted_record", 3)}
-    assert doubts(follow(gone, change("a", 3, "DELETE"), change("a", 4, "UNDELETE", Name="back"))) == {}
+    assert suspects(in_one_batch) == {"a": ("deleted_record", 3)}
+    assert suspects(follow(gone, change("a", 3, "DELETE"), change("a", 4, "UNDELETE", Name="back"))) == {}
 
 
 def test_a_change_that_was_committed_before_a_read_found_its_record_deleted_is_no_contradiction() -> None:
     ahead = read_back(timeline(change("a", 1, "CREATE", Name="n")), read("a", 2, 4, Name="n") | {"_is_deleted": True})
-    assert doubts(follow(ahead.rows, change("a", 3, Name="older"), change("a", 4, "DELETE"))) == {}
-    assert doubts(follow(ahead.rows, change("a", 5, Name="there"))) == {"a": ("deleted_record", 5)}
+    assert suspects(follow(ahead.rows, change("a", 3, Name="older"), change("a", 4, "DELETE"))) == {}
+    assert suspects(follow(ahead.rows, change("a", 5, Name="there"))) == {"a": ("deleted_record", 5)}
 
 
 def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown() -> None:
@@ -186,14 +186,14 @@ def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown()
         change("y", 3, "CREATE", Name="c"),
         change("y", 4, "UPDATE", Name="u"),
     )
-    assert doubts(after) == {"x": ("unknown_record", 2)}
+    assert suspects(after) == {"x": ("unknown_record", 2)}
     assert row(after, "x")["_in_doubt"] is True
     assert row(after, "y")["Name"] == "u"
 
 
-def test_a_change_type_that_is_not_documented_is_a_doubt() -> None:
+def test_a_change_type_that_is_not_documented_is_an_entry() -> None:
     after = follow(with_row(), change("a", 2, "UNKNOWN"), change("b", 3, "SNAPSHOT"))
-    assert doubts(after) == {"a": ("unknown_change_type", 2), "b": ("unknown_change_type", 3)}
+    assert suspects(after) == {"a": ("unknown_change_type", 2), "b": ("unknown_change_type", 3)}
 
 
 def test_ids_that_speak_of_the_entity_are_reported_from_records() -> None:

@@ -144,14 +144,14 @@ def test_a_snapshot_takes_the_place_of_the_rows_and_finds_hard_deletes() -> None
     base = timeline(
         change("a", 1, "CREATE", **everything("a")),
         change("b", 2, "CREATE", **everything("b")),
-        change("in_doubt", 3, Name="?"),
+        change("suspects", 3, Name="?"),
         change("new", 9, "CREATE", **everything("after the watermark")),
     )
     snapshot(base, 5, read("a", 5, 4, Name="snapshot"))
     assert reported([row(base)], "Name", "_position") == [("snapshot", 5)]
     assert reported([row(base, "b")], "_deleted_reason", "_position") == [("hard_deleted", 5)]
     assert reported([row(base, "new")], "Name", "_is_deleted", "_position") == [("after the watermark", False, 9)]
-    assert reported([row(base, "in_doubt")], "_deleted_reason", "_in_doubt") == [("hard_deleted", False)]
+    assert reported([row(base, "suspects")], "_deleted_reason", "_in_doubt") == [("hard_deleted", False)]
 
 
 def test_a_read_that_is_older_than_its_row_is_left_out() -> None:
@@ -176,7 +176,7 @@ def test_times_that_run_backwards_do_not_make_versions_overlap() -> None:
     assert row(whole)["_commit_timestamp"] == second(0)
 
 
-def test_events_between_a_doubt_and_its_answer_become_versions_that_say_what_is_certain() -> None:
+def test_events_between_an_entry_and_its_answer_become_versions_that_say_what_is_certain() -> None:
     first = timeline(CREATED)
     held = follow(first.rows, change("a", 2, "GAP_UPDATE"), change("a", 3, Name="b"), change("a", 4, Count=1))
     assert reported([row(held)], "Name", "_in_doubt", "_position") == [("x", True, 1)]
@@ -229,7 +229,7 @@ def test_a_diff_that_was_not_proven_is_named_among_the_changes_and_not_among_wha
     assert (found[0][1:], found[1][1:]) == ((["Name"], None), (None, "read"))
 
 
-def test_an_update_of_a_record_never_seen_makes_a_row_in_doubt_that_is_no_version() -> None:
+def test_an_update_of_a_record_never_seen_makes_a_suspect_row_that_is_no_version() -> None:
     base = timeline(change("a", 5, Name="y"))
     assert reported([row(base)], "_in_doubt", "Name", "_position", "_change_type") == [(True, None, 4, None)]
     answered = read_back(follow(base.rows, change("a", 5, Name="y")), read("a", 6, 5, Name="y", Count=2))
@@ -416,6 +416,6 @@ def test_versions_of_a_record_neither_overlap_nor_leave_holes_up_to_its_row(
         following = pl.col(begins).shift(-1).over("Id")
         assert whole.filter(pl.col(ends).ne_missing(following)).is_empty()
     readable = {(c["record_id"], c["position"]) for c in changes if not c["change_type"].startswith("GAP")}
-    doubtful = set(rows.filter("_in_doubt")["Id"].to_list())
+    uncertain = set(rows.filter("_in_doubt")["Id"].to_list())
     found = set(whole.filter(pl.col("_transaction_key").is_not_null()).select("Id", "_position").iter_rows())
-    assert {pair for pair in readable - found if pair[0] not in doubtful} == set(), "every readable event is a version"
+    assert {pair for pair in readable - found if pair[0] not in uncertain} == set(), "every readable event is a version"

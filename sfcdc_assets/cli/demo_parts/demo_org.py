@@ -29,7 +29,7 @@ OF_A_ROUND = 50
 """Texts pushed and platform events published with each round of traffic."""
 Answer = TypeVar("Answer")
 HOLES = HoleMix(overflow=0.5, wildcard=0.5, garbled_header=0.5)
-"""Few that put a whole table in doubt: each has the table copied again, which is what the demo would wait for."""
+"""Few that make a whole table suspect: each has the table copied again, which is what the demo would wait for."""
 
 
 class DemoOrgEnded(SfcdcError):

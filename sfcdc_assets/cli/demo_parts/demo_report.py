@@ -28,8 +28,8 @@ _PAGE = 500
 
 @dataclass
 class HealingFigures:
-    """Doubts opened and healed by reason; records read back one by one and the API requests that took; the longest
-    time from a doubt to its healing in seconds; large texts rebuilt from differences."""
+    """Entries opened and healed by reason; records read back one by one and the API requests that took; the longest
+    time from an entry to its healing in seconds; large texts rebuilt from differences."""
 
     opened: Counter[str] = field(default_factory=Counter)
     healed: Counter[str] = field(default_factory=Counter)
@@ -40,15 +40,15 @@ class HealingFigures:
 
     @property
     def left(self) -> int:
-        """Doubts that are open."""
+        """Entries that are open."""
         return self.opened.total() - self.healed.total()
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Names and values for a summary."""
         per_record = f"{self.requests / self.records_read:.2f}" if self.records_read else "none"
-        yield "doubts opened", description(self.opened)
-        yield "doubts healed", description(self.healed)
-        yield "doubts left", f"{self.left:,}"
+        yield "suspects opened", description(self.opened)
+        yield "suspects healed", description(self.healed)
+        yield "suspects left", f"{self.left:,}"
         yield "records read back", f"{self.records_read:,}"
         yield "API requests per record", per_record
         yield "longest time to heal", f"{self.longest_seconds:.0f} s"

@@ -16,7 +16,7 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 class HoleMix:
     """Relative weights of the kinds of holes. The field names are those of `Fault`, and `wildcard`.
 
-    Holes that put a whole object in doubt (overflow, wildcard, an unreadable header) are rare by default, as healing
+    Holes that make a whole object suspect (overflow, wildcard, an unreadable header) are rare by default, as healing
     one reads all of it. Losses are off: nothing in the stream tells of them, and only an audit finds them.
     """
 

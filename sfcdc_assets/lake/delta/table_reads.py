@@ -127,7 +127,7 @@ class TableReads(TableSnapshot):
 
     @property
     def _has_files(self) -> bool:
-        """Most ledgers of doubts are empty, and planning a scan costs milliseconds."""
+        """Most reconciliation ledgers are empty, and planning a scan costs milliseconds."""
         return self.answer(HAS_FILES, lambda: bool(self._delta.get_add_actions().num_rows))
 
     def may_have(self, column: str, value: str) -> bool:

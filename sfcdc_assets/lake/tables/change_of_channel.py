@@ -60,7 +60,7 @@ def _highest_position(warehouse: Warehouse, entity: str) -> int:
     found = [0]
     present = CurrentState.open(warehouse, entity)
     if present is not None:
-        found.append(present.checkpoint("").doubted)
+        found.append(present.checkpoint("").suspected)
         found += [file.statistics.get("max._position") or 0 for file in present.table.files()]
     taken = Snapshots.open(warehouse, entity)
     if taken is not None:

@@ -90,8 +90,8 @@ class CurrentState:
         batch = self.table.transaction_version(BATCH) or 0
         self.table.append(self.table.schema.empty_table(), {BATCH: batch}, {})
 
-    def free_of_doubt(self, record_ids: Sequence[str]) -> dict[str, int]:
-        """Record id -> position its row stands for, of those rows that are not in doubt."""
+    def not_suspect(self, record_ids: Sequence[str]) -> dict[str, int]:
+        """Record id -> position its row stands for, of those rows that are not suspect."""
         found: dict[str, int] = {}
         ordered = sorted(record_ids)
         for start in range(0, len(ordered), IDS_PER_SCAN):
@@ -114,7 +114,7 @@ class CurrentState:
         return sum(rows.num_rows for rows in self.table.batches(["_is_deleted"], "not _is_deleted"))
 
     def counts(self) -> RowCounts:
-        """Rows, those of deleted records and those in doubt: as the last batch noted them, otherwise by reading two
+        """Rows, those of deleted records and those suspect: as the last batch noted them, otherwise by reading two
         columns of every row (see `note_counts`)."""
         noted = noted_counts(self.table)
         return noted if noted is not None else RowCounts.of(self.table.scan(COUNTED))

@@ -33,8 +33,8 @@ class Checkpoint:
     """Number of the last snapshot in the rows."""
     read_back: int = stored_as("refetch")
     """Number of the last read-back in the rows."""
-    doubted: int = 0
-    """Position of the last doubt about the whole entity for which the rows were marked."""
+    suspected: int = 0
+    """Position of the last entry about the whole entity for which the rows were marked."""
     read_at: int = 0
     """When the newest rows that were read from the org were read, epoch ms by our clock: they may be ahead of the
     events that were landed before."""

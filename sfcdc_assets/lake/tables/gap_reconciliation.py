@@ -1,4 +1,5 @@
-"""`gap_reconciliation/<Entity>`: the reconciliation ledger. One row a doubt, from its opening to its healing."""
+"""`gap_reconciliation/<Entity>`: the reconciliation ledger. One row for each time a record, or the entity, becomes
+suspect, from then until it is healed."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
-from sfcdc_assets.timeline.doubt_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
 
 LAYER = "gap_reconciliation"
 
 ENTITY = "*"
-"""The record id of a doubt about a whole entity."""
+"""The record id of an entry about a whole entity."""
 
 FIRST_PAUSE_MS = 30_000
 LONGEST_PAUSE_MS = 3_600_000
@@ -50,7 +51,7 @@ LEDGER = pa.schema(
         ("last_error", pa.string()),
     ]
 )
-"""`opened_at` is when the doubt was noted, `status` `open` or `healed`; `attempts` counts reads of the org that failed,
+"""`opened_at` is when the entry was noted, `status` `open` or `healed`; `attempts` counts reads of the org that failed,
 the last of them at `last_attempt_at` with `last_error`."""
 
 _KEYS = ("record_id", "opened_position", "reason")
@@ -62,11 +63,11 @@ def name_of(entity: str) -> str:
 
 
 @dataclass(frozen=True)
-class OpenDoubt:
-    """A doubt that is not healed yet; times are epoch ms, UTC."""
+class OpenSuspect:
+    """An entry that is not healed yet; times are epoch ms, UTC."""
 
     record_id: str
-    reason: Doubt
+    reason: Reason
     detail: str | None
     channel: str
     opened_position: int
@@ -105,23 +106,23 @@ class OpenDoubt:
         return (self.last_error or "").startswith(NOT_BELIEVED)
 
 
-def due(doubts: Sequence[OpenDoubt], now_ms: int) -> list[OpenDoubt]:
-    """Return the doubts about records for which the org may be asked now."""
-    return [doubt for doubt in doubts if doubt.record_id != ENTITY and doubt.due_at <= now_ms]
+def due(suspects: Sequence[OpenSuspect], now_ms: int) -> list[OpenSuspect]:
+    """Return the entries about records for which the org may be asked now."""
+    return [suspect for suspect in suspects if suspect.record_id != ENTITY and suspect.due_at <= now_ms]
 
 
-def entity_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
-    """Positions of the open doubts about the entity that a snapshot with a watermark at `watermark` of `channel` does
+def entity_suspects(suspects: Sequence[OpenSuspect], channel: str, watermark: int) -> list[int]:
+    """Positions of the open entries about the entity that a snapshot with a watermark at `watermark` of `channel` does
     not answer."""
-    of_entity = [doubt for doubt in doubts if doubt.record_id == ENTITY and not doubt.refuses_a_read]
-    opened = [doubt.position_on(channel) for doubt in of_entity]
+    of_entity = [suspect for suspect in suspects if suspect.record_id == ENTITY and not suspect.refuses_a_read]
+    opened = [suspect.position_on(channel) for suspect in of_entity]
     return [position for position in opened if position > watermark]
 
 
-def holding_doubts(doubts: Sequence[OpenDoubt], channel: str, watermark: int) -> list[int]:
-    """Return those of them that events wait for. A field that is new puts nothing else in doubt: events go on, and the
+def blocking_suspects(suspects: Sequence[OpenSuspect], channel: str, watermark: int) -> list[int]:
+    """Return those of them that events wait for. A field that is new makes nothing else suspect: events go on, and the
     snapshot brings what records had in it before."""
-    return entity_doubts([doubt for doubt in doubts if doubt.reason not in NOT_BLOCKING], channel, watermark)
+    return entity_suspects([suspect for suspect in suspects if suspect.reason not in NOT_BLOCKING], channel, watermark)
 
 
 class Ledger:
@@ -133,7 +134,7 @@ class Ledger:
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> Ledger | None:
-        """Return the newest state; None when the entity never had a doubt."""
+        """Return the newest state; None when the entity never had an entry."""
         table = Table.open(warehouse, name_of(entity))
         return cls(table, warehouse) if table else None
 
@@ -143,20 +144,20 @@ class Ledger:
         return cls(Table.open_or_create(warehouse, name_of(entity), LEDGER), warehouse)
 
     @property
-    def has_open_doubts(self) -> bool:
+    def has_open_suspects(self) -> bool:
         """Whether a file may have one, by the log alone: mostly all are healed, or there was none."""
         return self.table.may_have("status", "open")
 
-    def open_doubts(self, *, of_the_entity: bool = False) -> list[OpenDoubt]:
+    def open_suspects(self, *, of_the_entity: bool = False) -> list[OpenSuspect]:
         """All that are not healed, or only those about the entity as a whole, oldest first."""
-        if not self.has_open_doubts:
+        if not self.has_open_suspects:
             return []
         condition = f"status = 'open' and record_id = '{ENTITY}'" if of_the_entity else "status = 'open'"
         rows = sorted(self.table.rows(predicate=condition), key=itemgetter("opened_position"))
         return [
-            OpenDoubt(
+            OpenSuspect(
                 row["record_id"],
-                Doubt(row["reason"]),
+                Reason(row["reason"]),
                 row["detail"],
                 row["channel"],
                 row["opened_position"],
@@ -170,46 +171,46 @@ class Ledger:
 
     def note(
         self,
-        doubts: Sequence[NewDoubt],
+        suspects: Sequence[NewSuspect],
         channel: str,
         up_to: int,
         now_ms: int,
         versions: Mapping[str, int] | None = None,
-    ) -> list[NewDoubt]:
-        """Open doubts; returns those that are new.
+    ) -> list[NewSuspect]:
+        """Open entries; returns those that are new.
 
-        `up_to` is the position the batch ends at, which keeps two writers of the channel apart. A doubt that is open
+        `up_to` is the position the batch ends at, which keeps two writers of the channel apart. An entry that is open
         already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
         event or a snapshot raised and that was healed, when it is applied again by a rebuild. `versions` of other
-        sources that the doubts come from are kept even when there are none.
+        sources that the entries come from are kept even when there are none.
         """
-        doubts = list({_key(each): each for each in doubts}.values())
-        known = self._known(doubts)
-        new = [each for each in doubts if _key(each) not in known]
+        suspects = list({_key(each): each for each in suspects}.values())
+        known = self._known(suspects)
+        new = [each for each in suspects if _key(each) not in known]
         rows = [
             {
-                "record_id": doubt.record_id,
-                "reason": doubt.reason.value,
-                "opened_position": doubt.position,
+                "record_id": suspect.record_id,
+                "reason": suspect.reason.value,
+                "opened_position": suspect.position,
                 "opened_at": _time(now_ms),
                 "status": "open",
                 "channel": channel,
-                "detail": doubt.detail,
+                "detail": suspect.detail,
                 "attempts": 0,
             }
-            for doubt in new
+            for suspect in new
         ]
         if rows or versions:
             transactions = {channel: up_to, **(versions or {})}
             self.table.append(pa.Table.from_pylist(rows, schema=LEDGER), transactions, {})
         return new
 
-    def _known(self, doubts: Sequence[NewDoubt]) -> set[tuple[str, int, str]]:
-        """Return which of these doubts are open (those about records for whatever reason), or were raised by an event
+    def _known(self, suspects: Sequence[NewSuspect]) -> set[tuple[str, int, str]]:
+        """Return which of these entries are open (those about records for whatever reason), or were raised by an event
         before and are healed."""
-        if not doubts:
+        if not suspects:
             return set()
-        positions = [doubt.position for doubt in doubts]
+        positions = [suspect.position for suspect in suspects]
         columns = ["record_id", "opened_position", "reason", "status", "detail"]
         rows = self.table.scan(columns, f"opened_position >= {min(positions)} and opened_position <= {max(positions)}")
         opened = {(row["record_id"], row["opened_position"]) for row in rows.to_pylist() if row["status"] == "open"}
@@ -219,84 +220,84 @@ class Ledger:
         }
         return {
             key
-            for doubt in doubts
-            if ((key := _key(doubt))[:2] in opened and key[0] != ENTITY)
-            or ((*key, _which(key[2], doubt.detail)) in noted and key[2] not in NOTED_AGAIN)
+            for suspect in suspects
+            if ((key := _key(suspect))[:2] in opened and key[0] != ENTITY)
+            or ((*key, _which(key[2], suspect.detail)) in noted and key[2] not in NOTED_AGAIN)
         }
 
     def holding_positions(self, channel: str) -> list[int]:
-        """Positions on a channel of all doubts about the entity there ever were that events waited for, in order."""
+        """Positions on a channel of all entries about the entity there ever were that events waited for, in order."""
         quoted = channel.replace("'", "''")
         of_entity = f"record_id = '{ENTITY}' and channel = '{quoted}'"
         others = ", ".join(f"'{reason}'" for reason in sorted(NOT_BLOCKING))
         rows = self.table.scan(["opened_position"], f"{of_entity} and reason not in ({others})")
         return sorted(set(rows["opened_position"].to_pylist()))
 
-    def heal(self, doubts: Sequence[OpenDoubt], positions: Mapping[str, int], now_ms: int) -> None:
-        """Close the doubts, each at the position its record's read stands for."""
+    def heal(self, suspects: Sequence[OpenSuspect], positions: Mapping[str, int], now_ms: int) -> None:
+        """Close the entries, each at the position its record's read stands for."""
         self._update(
-            doubts,
+            suspects,
             {
-                "status": ["healed"] * len(doubts),
-                "healed_position": [positions[doubt.record_id] for doubt in doubts],
-                "healed_at": [_time(now_ms)] * len(doubts),
+                "status": ["healed"] * len(suspects),
+                "healed_position": [positions[suspect.record_id] for suspect in suspects],
+                "healed_at": [_time(now_ms)] * len(suspects),
             },
         )
 
-    def failed(self, doubts: Sequence[OpenDoubt], error: str | Mapping[str, str], now_ms: int) -> None:
+    def failed(self, suspects: Sequence[OpenSuspect], error: str | Mapping[str, str], now_ms: int) -> None:
         """Note that reading these records failed, all for one reason or each (by its id) for its own."""
         self._update(
-            doubts,
+            suspects,
             {
-                "attempts": [doubt.attempts + 1 for doubt in doubts],
-                "last_attempt_at": [_time(now_ms)] * len(doubts),
-                "last_error": [error if isinstance(error, str) else error[doubt.record_id] for doubt in doubts],
+                "attempts": [suspect.attempts + 1 for suspect in suspects],
+                "last_attempt_at": [_time(now_ms)] * len(suspects),
+                "last_error": [error if isinstance(error, str) else error[suspect.record_id] for suspect in suspects],
             },
         )
 
-    def refuse_read(self, reason: Doubt, channel: str, position: int, why: str, now_ms: int, *, whole: bool) -> None:
+    def refuse_read(self, reason: Reason, channel: str, position: int, why: str, now_ms: int, *, whole: bool) -> None:
         """Note that a read was refused, or was not believed: once, and, if it was one of the `whole` entity, how often
         and when, which pauses the next."""
-        found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
+        found = [suspect for suspect in self.open_suspects(of_the_entity=True) if suspect.reason == reason]
         if not found:
-            self.note([NewDoubt(ENTITY, reason, position, why)], channel, position, now_ms)
-            found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
+            self.note([NewSuspect(ENTITY, reason, position, why)], channel, position, now_ms)
+            found = [suspect for suspect in self.open_suspects(of_the_entity=True) if suspect.reason == reason]
         if whole:
             self.failed(found, why, now_ms)
 
-    def end_refusal(self, reason: Doubt, position: int, now_ms: int) -> None:
+    def end_refusal(self, reason: Reason, position: int, now_ms: int) -> None:
         """Note that reads of the entity are no longer refused for this reason."""
-        found = [doubt for doubt in self.open_doubts(of_the_entity=True) if doubt.reason == reason]
+        found = [suspect for suspect in self.open_suspects(of_the_entity=True) if suspect.reason == reason]
         self.heal(found, {ENTITY: position}, now_ms)
 
     def accepted_at(self) -> int:
-        """Return records whose doubts were opened until then, epoch ms, are believed to be gone if the org does not
+        """Return records whose entries were opened until then, epoch ms, are believed to be gone if the org does not
         show them."""
         return self.table.transaction_version(_ACCEPTED) or 0
 
-    def accept_gone(self, doubts: Sequence[OpenDoubt], now_ms: int) -> None:
+    def accept_gone(self, suspects: Sequence[OpenSuspect], now_ms: int) -> None:
         """Let these records be read again at once, and believe it if they are gone."""
-        self._update(doubts, {"last_attempt_at": [None] * len(doubts), "last_error": [None] * len(doubts)})
+        self._update(suspects, {"last_attempt_at": [None] * len(suspects), "last_error": [None] * len(suspects)})
         self.table.append(LEDGER.empty_table(), {_ACCEPTED: now_ms}, {})
 
     def counts(self) -> dict[str, int]:
-        """Open doubts by reason."""
-        if not self.has_open_doubts:
+        """Open entries by reason."""
+        if not self.has_open_suspects:
             return {}
         rows = pl.DataFrame(self.table.scan(["reason"], "status = 'open'"))
         return dict(rows.group_by("reason").len().sort("reason").iter_rows())
 
     def head_of_open(self, count: int) -> pa.Table:
-        """Return some of the rows of open doubts."""
-        return self.table.head("status = 'open'", count) if self.has_open_doubts else LEDGER.empty_table()
+        """Return some of the rows of open entries."""
+        return self.table.head("status = 'open'", count) if self.has_open_suspects else LEDGER.empty_table()
 
-    def _update(self, doubts: Sequence[OpenDoubt], values: Mapping[str, Sequence[object]]) -> None:
-        if not doubts:
+    def _update(self, suspects: Sequence[OpenSuspect], values: Mapping[str, Sequence[object]]) -> None:
+        if not suspects:
             return
         keys = {
-            "record_id": [doubt.record_id for doubt in doubts],
-            "opened_position": [doubt.opened_position for doubt in doubts],
-            "reason": [doubt.reason for doubt in doubts],
+            "record_id": [suspect.record_id for suspect in suspects],
+            "opened_position": [suspect.opened_position for suspect in suspects],
+            "reason": [suspect.reason for suspect in suspects],
         }
         schema = pa.schema([LEDGER.field(name) for name in (*keys, *values)])
         self._write(pa.table({**keys, **values}, schema=schema), tuple(values))
@@ -312,12 +313,12 @@ class Ledger:
             raise
 
 
-def _key(doubt: NewDoubt) -> tuple[str, int, str]:
-    return doubt.record_id, doubt.position, doubt.reason.value
+def _key(suspect: NewSuspect) -> tuple[str, int, str]:
+    return suspect.record_id, suspect.position, suspect.reason.value
 
 
 def _which(reason: str, detail: str | None) -> str | None:
-    """Return what distinguishes doubts of one reason about one record at one position."""
+    """Return what distinguishes entries of one reason about one record at one position."""
     return detail if reason in OF_A_SNAPSHOT else None
 
 

@@ -19,7 +19,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side
 from sfcdc_assets.settings.channel_kinds import carries_changes, kind_of
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 NAME = "lost_checkpoints"
 
@@ -87,16 +87,16 @@ def lose_checkpoint(
     reason: str,
     now_ms: int,
 ) -> StreamCheckpoint:
-    """Put the channel's entities in doubt, then break its order; returns the checkpoint to go on from.
+    """Make the channel's entities suspect, then break its order; returns the checkpoint to go on from.
 
-    In this sequence, so that a crash in between repeats all of it: a doubt that is open already is not opened twice,
-    and a checkpoint that is known as lost is not noted twice. Who knows of a lost checkpoint finds its doubts.
+    In this sequence, so that a crash in between repeats all of it: an entry that is open already is not opened twice,
+    and a checkpoint that is known as lost is not noted twice. Who knows of a lost checkpoint finds its entries.
     """
     position = checkpoint.position + 1
     for entity in entities_of_channel(warehouse, checkpoint.channel):
-        doubt = NewDoubt(ENTITY, Doubt.LOST_CHECKPOINT, position, reason)
+        suspect = NewSuspect(ENTITY, Reason.LOST_CHECKPOINT, position, reason)
         with suppress(TableDamaged):  # what mends a ledger reads the entity again
-            Ledger.open_or_create(warehouse, entity).note([doubt], checkpoint.channel, position, now_ms)
+            Ledger.open_or_create(warehouse, entity).note([suspect], checkpoint.channel, position, now_ms)
     note_lost_checkpoint(
         warehouse, checkpoint.channel, position, reason, now_ms, table.landed_at_ms(checkpoint.channel)
     )
@@ -141,7 +141,7 @@ class KnownLoss:
 
 
 def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
-    """Every lost checkpoint of a channel, newest first. An entity waits for as long as the doubt that it raised is
+    """Every lost checkpoint of a channel, newest first. An entity waits for as long as the entry that it raised is
     open, or cannot be read."""
     checkpoints = lost_checkpoints(warehouse, channel)
     waiting: dict[int, list[str]] = {checkpoint.position: [] for checkpoint in checkpoints}
@@ -156,13 +156,13 @@ def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
 
 
 def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> Sequence[int]:
-    """Return at which of the lost checkpoints the entity came into a doubt that is open."""
+    """Return at which of the lost checkpoints the entity became suspect and still is."""
     try:
         ledger = Ledger.open(warehouse, entity)
-        doubts = ledger.open_doubts(of_the_entity=True) if ledger else []
+        suspects = ledger.open_suspects(of_the_entity=True) if ledger else []
     except TableDamaged:
         return positions
-    mine = [each for each in doubts if (each.reason, each.channel) == (Doubt.LOST_CHECKPOINT, channel)]
+    mine = [each for each in suspects if (each.reason, each.channel) == (Reason.LOST_CHECKPOINT, channel)]
     return [each.opened_position for each in mine]
 
 

@@ -46,7 +46,7 @@ _OF_EVENT = {
 }
 """Our own columns -> the column of `raw_events` that they come from."""
 _OF_VALUE = {"record_id": "record_ids", "field": "payload", "position": "position", "value": "payload"}
-_OF_DOUBT = {"record_id": "record_ids", "reason": "change_type", "opened_position": "position", "detail": "payload"}
+_OF_SUSPECT = {"record_id": "record_ids", "reason": "change_type", "opened_position": "position", "detail": "payload"}
 
 
 def of_raw_events(channel: str, entity: str, fields: Iterable[str]) -> dg.TableColumnLineage:
@@ -64,8 +64,8 @@ def of_text_fields() -> dg.TableColumnLineage:
 
 
 def of_gap_reconciliation() -> dg.TableColumnLineage:
-    """Doubts come from events."""
-    return _from_raw_events(_OF_DOUBT)
+    """Entries come from events."""
+    return _from_raw_events(_OF_SUSPECT)
 
 
 def of_current_state(schema: pa.Schema) -> dg.TableColumnLineage:
@@ -73,9 +73,9 @@ def of_current_state(schema: pa.Schema) -> dg.TableColumnLineage:
     column of the same name."""
     fields = {name: [_dep(RAW_EVENTS_KEY, "payload"), _dep(SNAPSHOT_KEY, name)] for name in _fields(schema)}
     own = {name: [_dep(RAW_EVENTS_KEY, _OF_EVENT[name])] for name in schema.names if name in _OF_EVENT}
-    doubt = {"_in_doubt": [_dep(GAP_RECONCILIATION_KEY, "status")]}
+    suspect = {"_in_doubt": [_dep(GAP_RECONCILIATION_KEY, "status")]}
     read = {"_read_position": [_dep(SNAPSHOT_KEY, "_position")]}
-    return dg.TableColumnLineage(fields | own | doubt | read)
+    return dg.TableColumnLineage(fields | own | suspect | read)
 
 
 def of_history(schema: pa.Schema) -> dg.TableColumnLineage:

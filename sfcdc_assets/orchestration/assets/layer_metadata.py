@@ -135,14 +135,14 @@ def text_fields_metadata(warehouse: Warehouse, report: ApplyReport, table: Table
 
 
 def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied, table: TableLook) -> Metadata:
-    """Doubts opened, healed and still open, and what the healing cost."""
+    """Entries opened, healed and still open, and what the healing cost."""
     report, read = applied.report, applied.read
     name = gap_reconciliation.name_of(report.entity)
     metadata: Metadata = {
-        "suspect_records": sum(report.open_doubts.values()),
-        "doubts_opened": dict(report.doubts_opened),
-        "doubts_healed": report.doubts_healed,
-        "doubts_open": dict(report.open_doubts),
+        "suspect_records": sum(report.open_suspects.values()),
+        "suspects_opened": dict(report.suspects_opened),
+        "suspects_healed": report.suspects_healed,
+        "suspects_open": dict(report.open_suspects),
         "changes_waiting": report.waiting,
         "rows": table.rows,
         "delta_version": table.version,
@@ -221,7 +221,7 @@ def current_state_metadata(
         "rows": report.rows,
         "rows_changed": report.inserted + report.updated + report.deleted,
         **{lag: seconds for lag, seconds in lags.items() if seconds is not None},
-        "suspect_records": sum(report.open_doubts.values()),
+        "suspect_records": sum(report.open_suspects.values()),
         "events": report.events,
         "deliveries": report.deliveries,
         "api_requests": applied.api_requests,

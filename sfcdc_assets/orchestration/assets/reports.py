@@ -186,7 +186,7 @@ class RunReports(ApplyListener):
             self.log.info(f"{report.entity}: columns changed: {'; '.join(map(str, changes))}")
         batch = HeldBatches.of(applied)
         kinds = (report.inserted, report.updated, report.deleted)
-        notify(BatchApplied(report.entity, *kinds, batch.lag, report.doubts_healed))
+        notify(BatchApplied(report.entity, *kinds, batch.lag, report.suspects_healed))
         held = self._batches.get(report.entity)
         self._batches[report.entity] = batch if held is None else held.and_then(batch)
 
@@ -265,12 +265,12 @@ class _Silent:
 
 def has_changed(key: dg.AssetKey, applied: Applied) -> bool:
     """Return whether what a person sees of an entity's table is another than before these batches: most add no large
-    text and have no doubts, and of a table that stays as it is the next report can wait for the run's end."""
+    text and have no entries, and of a table that stays as it is the next report can wait for the run's end."""
     report = applied.report
     if key == TEXT_FIELDS_KEY:
         return report.texts > 0
     if key == GAP_RECONCILIATION_KEY:
-        return bool(report.doubts_opened or report.doubts_healed or report.open_doubts or applied.read)
+        return bool(report.suspects_opened or report.suspects_healed or report.open_suspects or applied.read)
     return True
 
 
@@ -338,11 +338,11 @@ def cut_materialization(warehouse: Warehouse, cut: Cut) -> dg.AssetMaterializati
 
 def described(report: ApplyReport) -> str:
     """Describe a batch in one line."""
-    doubts = ", ".join(f"{count} {reason}" for reason, count in report.doubts_opened.items())
+    suspects = ", ".join(f"{count} {reason}" for reason, count in report.suspects_opened.items())
     return (
         f"{report.entity}: events {report.from_position + 1} to {report.to_position} of {report.channel} applied: "
         f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, "
-        f"{'suspect ' + doubts if doubts else 'none suspect'}, {report.waiting} blocked, "
-        f"{report.doubts_healed} healed; "
+        f"{'suspect ' + suspects if suspects else 'none suspect'}, {report.waiting} blocked, "
+        f"{report.suspects_healed} healed; "
         f"{report.rows} rows, {report.key_ranges_written} key-range files written in {report.seconds:.1f} s"
     )

@@ -20,13 +20,13 @@ from sfcdc_assets.reconciliation.verify import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings, load_settings
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 NAME = "equals_the_org"
 LATELY_MS = 24 * 3600 * 1000
 """A comparison that is older says nothing of the tables as they are."""
 COMPARED = (
-    *("entity", "org", "table", "compared", "changed meanwhile", "in doubt", "different", "parts read", "skipped"),
+    *("entity", "org", "table", "compared", "changed meanwhile", "suspect", "different", "parts read", "skipped"),
     "API requests",
 )
 
@@ -118,7 +118,7 @@ def _drifted(warehouse: Warehouse, entities: Sequence[str]) -> int:
 
     def of(entity: str) -> int:
         ledger = Ledger.open(warehouse, entity)
-        return ledger.counts().get(Doubt.DRIFT, 0) if ledger else 0
+        return ledger.counts().get(Reason.DRIFT, 0) if ledger else 0
 
     return sum(of_readable(of, entities, warehouse.looks_at_once).values())
 
@@ -133,7 +133,7 @@ def result_of_audit(reports: Sequence[VerifyReport], not_built: Sequence[str]) -
             report.in_table,
             report.compared,
             report.changed_meanwhile,
-            report.in_doubt,
+            report.suspects,
             len(report.differences),
             report.windows,
             report.skipped,

@@ -37,7 +37,7 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
 
     def ages_of(entity: str) -> list[int]:
         ledger = Ledger.open(warehouse, entity)
-        return [now - doubt.opened_at for doubt in (ledger.open_doubts() if ledger else ())]
+        return [now - suspect.opened_at for suspect in (ledger.open_suspects() if ledger else ())]
 
     for entity, ages in of_readable(ages_of, entities, warehouse.looks_at_once).items():
         old_ones = sum(age > LONGEST_MS for age in ages)

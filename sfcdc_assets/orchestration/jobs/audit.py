@@ -19,7 +19,7 @@ from sfcdc_assets.orchestration.jobs.sync import AFTER
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.run_scope import RunScope
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 
@@ -74,7 +74,7 @@ def hand_on(context: dg.OpExecutionContext, lake: LakeResource, run_scope: RunSc
     """Note what differs in the reconciliation ledger: the next `sync` reads it back."""
     now_ms = clock.now_ms()
     for report in run_scope.handed_on(Audited).reports:
-        opened = open_drift_doubts(lake.warehouse(), report, now_ms)
+        opened = open_drift_suspects(lake.warehouse(), report, now_ms)
         if opened:
             context.log.warning(f"{report.entity}: {opened} records differ from the org and are read back by `sync`")
 

@@ -12,7 +12,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.checks.drift import auditable
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.reconciliation.rolling_audit import RollingReport, look
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_doubts
+from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 
@@ -58,4 +58,4 @@ def hand_on(warehouse: Warehouse, audit: RunAudit) -> None:
         state = audit.entities[entity]
         differences = [each for each in audit.report.differences if each.entity == entity]
         report = VerifyReport(entity, state.channel, state.applied or 0, differences=differences)
-        open_drift_doubts(warehouse, report, clock.now_ms())
+        open_drift_suspects(warehouse, report, clock.now_ms())

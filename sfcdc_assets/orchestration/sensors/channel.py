@@ -355,9 +355,9 @@ def _nothing_to_do(
             *([f"suspect and read again when the stream has settled: {_some(settling)}"] if settling else []),
         ]
         return f"{description}; all else is up to date; {'; '.join(reasons)}."
-    doubts = {state.entity: state.doubts_open for state in states if state.doubts_open}
-    if doubts:
-        blocked = ", ".join(f"{count} of {entity}" for entity, count in doubts.items())
+    suspects = {state.entity: state.suspects_open for state in states if state.suspects_open}
+    if suspects:
+        blocked = ", ".join(f"{count} of {entity}" for entity, count in suspects.items())
         return f"{description}; all else is up to date; suspect records are read back after their pause: {blocked}."
     if any(state.has_work or state.needs_snapshot for state in states):
         return f"{description}; the last run failed, and is tried again in a moment."

@@ -170,7 +170,7 @@ def _batches(
         schema = pa.schema([("Id", pa.string()), *((name, pa.int64()) for name in row if name != "Id")])
         return [log.file(pa.Table.from_pylist([row], schema=schema), list(row))]
 
-    def doubts(log: AgedLog, number: int) -> list[Action]:
+    def suspects(log: AgedLog, number: int) -> list[Action]:
         row = {"record_id": RECORD, "reason": "gap", "opened_position": number, "status": "healed", "attempts": 0}
         return [log.file(pa.Table.from_pylist([row], schema=LEDGER), ["record_id", "opened_position", "status"])]
 
@@ -181,7 +181,7 @@ def _batches(
             log.file(pa.Table.from_pylist([row], schema=schema), ["Id", "_refetch", "_position"], {"_snapshot": "0"})
         ]
 
-    appended = {"text_fields": texts, "gap_reconciliation": doubts, "snapshot": reads, "history": versions}
+    appended = {"text_fields": texts, "gap_reconciliation": suspects, "snapshot": reads, "history": versions}
     for layer, make in appended.items():
         yield f"{layer}/{entity}", (lambda log, n=n, make=make: make(log, n) for n in range(1, commits + 1))
     yield f"current_state/{entity}", _swaps(warehouse, f"current_state/{entity}", commits)

@@ -26,7 +26,7 @@ from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
 from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
@@ -59,14 +59,14 @@ def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeSer
         position = RawEvents.open(weather.warehouse).checkpoint(CHANNEL).position
         for entity in ENTITIES:
             ids = [str(record["Id"]) for record in weather.org.records(entity)][:4]
-            suspects = [NewDoubt(each, Doubt.GAP_UPDATE, position, None) for each in ids]
+            suspects = [NewSuspect(each, Reason.GAP_UPDATE, position, None) for each in ids]
             Ledger.open_or_create(weather.warehouse, entity).note(suspects, CHANNEL, position, weather.clock())
         yield server
 
 
 def suspects(weather: Stream, *entities: str) -> int:
     ledgers = [Ledger.open(weather.warehouse, entity) for entity in entities]
-    return sum(len(ledger.open_doubts()) for ledger in ledgers if ledger is not None)
+    return sum(len(ledger.open_suspects()) for ledger in ledgers if ledger is not None)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
@@ -88,8 +88,10 @@ def test_what_another_process_did_to_a_table_is_seen_by_the_next_look_although_n
     weather: Stream, server: CodeServer
 ) -> None:
     server.ticks(LOOK_SECONDS)
-    doubt = NewDoubt(ENTITY, Doubt.DRIFT, weather.checkpoint().position, "an audit in another process")
-    Ledger.open_or_create(weather.warehouse, "Account").note([doubt], CHANNEL, doubt.position, weather.clock.now_ms())
+    suspect = NewSuspect(ENTITY, Reason.DRIFT, weather.checkpoint().position, "an audit in another process")
+    Ledger.open_or_create(weather.warehouse, "Account").note(
+        [suspect], CHANNEL, suspect.position, weather.clock.now_ms()
+    )
     assert "snapshot" in jobs(server.ticks(LOOK_SECONDS + 6))
 
 

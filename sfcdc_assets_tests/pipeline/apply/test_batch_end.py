@@ -131,7 +131,7 @@ def test_what_is_applied_in_several_batches_is_reported_as_one_and_gives_the_sam
     assert entities.differences() == []
 
 
-def test_no_event_before_a_doubt_about_the_entity_waits_for_it_however_many_batches_they_are(
+def test_no_event_before_an_entry_about_the_entity_waits_for_it_however_many_batches_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_events, "MOST_EVENTS", 1)

@@ -107,7 +107,7 @@ def test_dying_between_any_two_commits_leaves_the_tables_true(
     assert life.layers() == before
 
 
-def test_a_doubt_about_the_entity_is_closed_by_the_next_run_when_the_process_died_before_it_closed_it(
+def test_an_entry_about_the_entity_is_closed_by_the_next_run_when_the_process_died_before_it_closed_it(
     life: QuietLife,
 ) -> None:
     life.server.faults.arm(Fault.OVERFLOW)

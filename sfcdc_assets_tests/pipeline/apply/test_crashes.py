@@ -104,8 +104,8 @@ class Crashes:
             last = {row["Id"]: values(row) for row in versions if row["_valid_to"] is None}
             rows = rows_of(self._life.warehouse, f"current_state/{entity}")
             assert last == {row["Id"]: values(row) for row in rows if row["_change_type"]}, when
-            doubts = rows_of(self._life.warehouse, f"gap_reconciliation/{entity}")
-            assert not [doubt for doubt in doubts if doubt["status"] == "open"], when
+            suspects = rows_of(self._life.warehouse, f"gap_reconciliation/{entity}")
+            assert not [suspect for suspect in suspects if suspect["status"] == "open"], when
 
     @property
     def _entities(self) -> list[str]:

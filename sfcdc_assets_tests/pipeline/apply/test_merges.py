@@ -51,7 +51,7 @@ def test_a_loser_that_rest_shows_late_stays_deleted_and_is_read_again_until_it_s
             work.merge(ENTITY, master, (loser,))
         life.clock.advance(1_000)
         life.catch_up()
-        assert [doubt["reason"] for doubt in life.open_doubts().values()] == ["silent_change"]
+        assert [suspect["reason"] for suspect in life.open_suspects().values()] == ["silent_change"]
         life.clock.advance(LONGEST_LAG_MS)
         life.catch_up()
         assert life.rows()[loser]["_deleted_reason"] == "merged"

@@ -67,8 +67,8 @@ class People:
             living = [record_id for record_id, row in rows.items() if not row["_is_deleted"]]
             self.differing[-1] += differences(rows, self.rest.rows(entity, living))
 
-    def doubts(self, sync: int) -> set[tuple[str, str, str]]:
-        """Entity, who, and why of the doubts that a sync opened."""
+    def suspects(self, sync: int) -> set[tuple[str, str, str]]:
+        """Entity, who, and why of the entries that a sync opened."""
         names = {record_id: name for by_name in (self.accounts, self.contacts) for name, record_id in by_name.items()}
         return {(each["entity"], names[each["record_id"]], each["reason"]) for each in self.ledgers[sync]}
 
@@ -132,9 +132,9 @@ def test_only_a_person_whose_name_the_events_left_open_is_read_back(people: Peop
     names = {
         ("Account", name, "missing_value") for name in ("new", "renamed", "old", "becoming", "restored", "at once")
     }
-    assert people.doubts(0) == {("Contact", "between", "silent_change")}
-    assert people.doubts(1) == names | {("Contact", name, "silent_change") for name in ("becoming", "at once")}
-    assert people.doubts(2) == {
+    assert people.suspects(0) == {("Contact", "between", "silent_change")}
+    assert people.suspects(1) == names | {("Contact", name, "silent_change") for name in ("becoming", "at once")}
+    assert people.suspects(2) == {
         ("Contact", "becoming", "silent_change"),
         ("Account", "unseen", "GAP_UPDATE"),
         ("Contact", "unseen", "silent_change"),

@@ -38,8 +38,8 @@ def test_an_accepted_org_takes_the_place_of_another_and_history_goes_on(
     rows = ours.rows("Account")
     of_before = {record_id: rows.pop(record_id) for record_id in before}
     assert {row["_deleted_reason"] for row in of_before.values()} == {"hard_deleted"}
-    doubts = {(each["reason"], each["status"]) for each in ledger(ours, "Account") if each["record_id"] == "*"}
-    assert doubts == {("lost_checkpoint", "healed")}, "members of another org are not taken for changed ones"
+    suspects = {(each["reason"], each["status"]) for each in ledger(ours, "Account") if each["record_id"] == "*"}
+    assert suspects == {("lost_checkpoint", "healed")}, "members of another org are not taken for changed ones"
     assert_same_rows("Account", rows, expected_rows(theirs.org, "Account"))
     assert {row["Id"] for row in ours.all_versions("Account")} >= before.keys()
     description = CliRunner().invoke(app, ["verify", "--json"])

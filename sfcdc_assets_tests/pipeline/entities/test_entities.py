@@ -11,7 +11,7 @@ from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY as WHOLE
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 
@@ -28,34 +28,34 @@ def state_of(life: QuietLife) -> EntityState:
     return state
 
 
-def doubt(life: QuietLife, reason: Doubt) -> int:
-    """Put the entity in doubt at a position after all that has landed."""
+def suspect(life: QuietLife, reason: Reason) -> int:
+    """Make the entity suspect at a position after all that has landed."""
     events = RawEvents.open(life.warehouse)
     position = events.checkpoint(CHANNEL).position + 1
     events.skip_to(CHANNEL, position)
     ledger = Ledger.open_or_create(life.warehouse, ENTITY)
-    ledger.note([NewDoubt(WHOLE, reason, position, "of the test")], CHANNEL, position, life.clock())
+    ledger.note([NewSuspect(WHOLE, reason, position, "of the test")], CHANNEL, position, life.clock())
     return position
 
 
-def test_events_that_wait_for_the_first_of_two_doubts_about_an_entity_ask_for_no_run(life: QuietLife) -> None:
+def test_events_that_wait_for_the_first_of_two_entries_about_an_entity_ask_for_no_run(life: QuietLife) -> None:
     """An object that is off its channel while the place in the stream is lost, for as long as nobody puts it back."""
-    first, last = doubt(life, Doubt.OFF_CHANNEL), doubt(life, Doubt.LOST_CHECKPOINT)
+    first, last = suspect(life, Reason.OFF_CHANNEL), suspect(life, Reason.LOST_CHECKPOINT)
     life.update(life.ids()[0], Name="delivered after both")
     life.clock.advance(60_000)
     life.catch_up()
     state = state_of(life)
     assert state.applied is not None
     assert state.applied < first < last < state.landed
-    assert state.doubt_marked == last, "the rows are marked for both"
+    assert state.suspects_marked == last, "the rows are marked for both"
     assert not state.has_work
 
 
-def test_a_second_doubt_about_an_entity_asks_for_a_run_that_marks_its_rows(life: QuietLife) -> None:
-    first = doubt(life, Doubt.OFF_CHANNEL)
+def test_a_second_entry_about_an_entity_asks_for_a_run_that_marks_its_rows(life: QuietLife) -> None:
+    first = suspect(life, Reason.OFF_CHANNEL)
     life.catch_up()
-    assert (state_of(life).doubt_marked, state_of(life).has_work) == (first, False)
-    last = doubt(life, Doubt.LOST_CHECKPOINT)
+    assert (state_of(life).suspects_marked, state_of(life).has_work) == (first, False)
+    last = suspect(life, Reason.LOST_CHECKPOINT)
     assert state_of(life).has_work
     life.catch_up()
-    assert (state_of(life).doubt_marked, state_of(life).has_work) == (last, False)
+    assert (state_of(life).suspects_marked, state_of(life).has_work) == (last, False)

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 from sfcdc_assets.apply.note_cut import OFF_CHANNEL
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.entities.entities import entity_states
-from sfcdc_assets.entities.membership import Conclusion, conclusion, suspect
+from sfcdc_assets.entities.membership import Conclusion, conclusion, note_suspect_entity
 from sfcdc_assets.lake.tables.channel_members import noted_members
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import Member
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import copied, keep
 from sfcdc_assets_tests.pipeline.story import Requests, ledger
@@ -154,9 +154,9 @@ def test_an_object_that_goes_and_comes_again_is_read_ten_minutes_after_it_came_b
         (state,) = entity_states(warehouse, {"Account": CHANNEL}, began + minutes * 60_000)
         return state.needs_snapshot
 
-    suspect(warehouse, "Account", CHANNEL, Doubt.MISSED_EVENTS, "it was off", began)
+    note_suspect_entity(warehouse, "Account", CHANNEL, Reason.MISSED_EVENTS, "it was off", began)
     assert (is_read(9), is_read(10)) == (False, True)
-    suspect(warehouse, "Account", CHANNEL, Doubt.MISSED_EVENTS, "it was off once more", began + 5 * 60_000)
+    note_suspect_entity(warehouse, "Account", CHANNEL, Reason.MISSED_EVENTS, "it was off once more", began + 5 * 60_000)
     assert (is_read(14), is_read(15)) == (False, True), "streams may not follow the selection before"
     clock.sleep(300)
     settle(synced)
@@ -164,7 +164,7 @@ def test_an_object_that_goes_and_comes_again_is_read_ten_minutes_after_it_came_b
     synced.assert_equal_to_the_org()
 
 
-def test_a_snapshot_that_is_taken_while_the_object_is_off_does_not_end_the_doubt(synced: EmulatedPipeline) -> None:
+def test_a_snapshot_that_is_taken_while_the_object_is_off_does_not_end_the_entry(synced: EmulatedPipeline) -> None:
     synced.org.selected_entities.remove("Account")
     synced.sync()
     run = synced.launch("snapshot", "Account")
@@ -219,7 +219,7 @@ def test_a_channel_that_is_deleted_and_made_again_is_read_again(filtered: Emulat
     filtered.assert_equal_to_the_org()
 
 
-def test_an_entity_that_the_settings_leave_out_for_a_while_is_put_in_doubt_all_the_same(
+def test_an_entity_that_the_settings_leave_out_for_a_while_is_made_suspect_all_the_same(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SFCDC_ENTITIES", "Contact")

@@ -119,8 +119,8 @@ def test_accepting_another_organization_has_the_entities_of_all_channels_read_ag
         assert (checkpoint.position, checkpoint.resume.replay_id) == (4, None)
         ledger = Ledger.open(warehouse, entity)
         assert ledger is not None
-        (doubt,) = ledger.open_doubts()
-        assert f"from {OURS} to {THEIRS}" in (doubt.detail or "")
+        (suspect,) = ledger.open_suspects()
+        assert f"from {OURS} to {THEIRS}" in (suspect.detail or "")
         assert OrganizationLog(warehouse).accepted_at(channel) == 4
     claim_warehouse(warehouse, THEIRS, 6)
     with pytest.raises(WrongOrganization):
@@ -145,7 +145,7 @@ def test_an_acceptance_that_is_interrupted_leaves_the_warehouse_to_its_org_and_i
     assert accept_organization(warehouse, THEIRS, [ALL], 6) == {ALL: 5}
     ledger = Ledger.open(warehouse, "Account")
     assert ledger is not None
-    assert {doubt.record_id for doubt in ledger.open_doubts()} == {"*"}
+    assert {suspect.record_id for suspect in ledger.open_suspects()} == {"*"}
 
 
 # -- instances
@@ -170,7 +170,7 @@ def test_an_org_on_another_instance_has_lost_its_checkpoint_on_each_channel_once
     assert [raw_events.checkpoint(channel).resume.replay_id for channel in (ALL, SALES)] == [None, None]
     ledger = Ledger.open(warehouse, "Account")
     assert ledger is not None
-    assert [(doubt.record_id, doubt.reason) for doubt in ledger.open_doubts()] == [("*", "lost_checkpoint")]
+    assert [(suspect.record_id, suspect.reason) for suspect in ledger.open_suspects()] == [("*", "lost_checkpoint")]
     assert [row["what"] for row in rows(warehouse)] == ["bound", *["instance"] * 4]
 
 

@@ -280,7 +280,7 @@ def explained(*arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_row_is_explained_by_its_notifications_and_reads_and_says_what_is_in_doubt(
+def test_a_row_is_explained_by_its_notifications_and_reads_and_says_what_is_suspect(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SFCDC_CHANNELS", CHANNEL)
@@ -301,11 +301,11 @@ def test_a_row_is_explained_by_its_notifications_and_reads_and_says_what_is_in_d
     assert (name["change_origin"], name["landed_first"], name["landed_last"], name["run_id"]) == (CHANNEL, 1, 1, None)
     assert name["replay_id"].isdigit()
     assert name["landed_version"] > 0
-    assert "the topic's query was never asked" in name["doubt"]
+    assert "the topic's query was never asked" in name["suspect"]
     topic.land()
     assert topic.check().changed == 1
     links = explained(CHANNEL, record[:15], "Name")
-    assert [(each["value"], each["change_type"], each["change_origin"], each["doubt"]) for each in links] == [
+    assert [(each["value"], each["change_type"], each["change_origin"], each["suspect"]) for each in links] == [
         ("A", "created", CHANNEL, None),
         ("B", "read", f"query of {CHANNEL}", None),
     ]
@@ -314,14 +314,14 @@ def test_a_row_is_explained_by_its_notifications_and_reads_and_says_what_is_in_d
     assert topic.check().left == 1
     last = explained(CHANNEL, record)[-1]
     assert last["change_type"] == "left"
-    assert "query has not found the record since" in last["doubt"]
+    assert "query has not found the record since" in last["suspect"]
     shown = sfcdc("explain", CHANNEL, record).stdout
-    assert all(said in shown for said in ("created", "read", "left", "in doubt"))
+    assert all(said in shown for said in ("created", "read", "left", "suspect"))
     topic.change("update", record, {"Industry": "Energy"})
     topic.land()
     waiting = explained(CHANNEL, record, "Industry")[-1]
     assert (waiting["change_type"], waiting["value"]) == ("updated", "Energy")
-    assert "landed and not in its row yet" in waiting["doubt"]
+    assert "landed and not in its row yet" in waiting["suspect"]
 
 
 def test_what_cannot_be_explained_says_what_is_there(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_a_permission_that_is_gone_for_a_while_deletes_nothing(life: QuietLife) 
     life.clock.advance(3_600_000)
     assert life.snapshot().rows == len(life.ids())
     life.catch_up()
-    (entry,) = life.open_doubts().values()
+    (entry,) = life.open_suspects().values()
     assert (entry["record_id"], entry["reason"]) == ("*", "missed_events"), "the stream may not follow yet"
     life.clock.advance(SETTLED_MS)
     assert life.snapshot().rows == len(life.ids())

@@ -103,7 +103,7 @@ def test_an_expired_replay_id_is_noted_reported_and_bridged_by_reading_the_table
     assert_equal_but_for(org, "Account", sorted(org.rows("Account").keys() - in_org))
 
 
-def test_rows_are_in_doubt_from_the_loss_until_they_are_read_again(org: EmulatedPipeline) -> None:
+def test_rows_are_suspect_from_the_loss_until_they_are_read_again(org: EmulatedPipeline) -> None:
     """The snapshot cannot be taken, the rows say so."""
     lose(org, org.server.bus.expire)
     org.org.unreadable_objects.add("Account")

@@ -115,7 +115,7 @@ class Life(ApplyListener):
         self._is_reading = False
         self._known: Collection[str] = ()
         self._open = False
-        """Whether the last run left a doubt, so that there is something to do for the next one."""
+        """Whether the last run left an entry, so that there is something to do for the next one."""
 
     def live(self) -> None:
         """All of it: a round of steps and a sync, a few times. In the last round every entity changes once more, so
@@ -234,9 +234,9 @@ class Life(ApplyListener):
             self._known = known.keys()
             self._open = False
             self._catch_up(known)
-            # A doubt whose pause is not over is no work, and nobody hears of it.
+            # An entry whose pause is not over is no work, and nobody hears of it.
             states = entity_states(self.warehouse, known, self.clock())
-            self._open |= any(each.doubts_open for each in states if not self._waits_for_a_person(each))
+            self._open |= any(each.suspects_open for each in states if not self._waits_for_a_person(each))
             if not self._open:
                 self._note_cut(known)
                 if not any(each.has_work for each in entity_states(self.warehouse, known, self.clock())):
@@ -299,8 +299,8 @@ class Life(ApplyListener):
         self._poller.__exit__(ConnectionError, None, None)
 
     def brought_up_to_date(self, applied: Applied) -> None:
-        """What is in doubt goes on in the next run."""
-        self._open |= bool(applied.report.open_doubts)
+        """What is suspect goes on in the next run."""
+        self._open |= bool(applied.report.open_suspects)
 
     def step(self, steps: int) -> None:
         """Let the org live on."""

@@ -1,6 +1,6 @@
 """What nobody who reads the stream can know of a life: which cells, from when until when, and why.
 
-Each spot is as small as it can be known from the org's own log, the diary, and the ledger of doubts. A life without
+Each spot is as small as it can be known from the org's own log, the diary, and the ledger. A life without
 silent changes and without holes has none.
 """
 
@@ -59,7 +59,7 @@ class BlindSpots:
             *self._unread_fields(),
             *self._silent_changes(),
             *self._hidden_fields(),
-            *self._doubts(),
+            *self._suspects(),
             *self._unseen(),
             *self._changed_and_deleted(),
             *self._in_one_second(),
@@ -190,34 +190,34 @@ class BlindSpots:
                 changed = (time for time in times if of.until is not None and time >= of.until)
                 yield BlindSpot(entity, record_id, None, of.since, min(read, next(changed, inf)), "hidden record")
 
-    def _doubts(self) -> Iterator[BlindSpot]:
+    def _suspects(self) -> Iterator[BlindSpot]:
         """Versions between a hole and the reading that closes it; from its last change before the reading on a record
         is known again."""
         events = self._event_times()
         for entity in self._life.warehouse.entities("gap_reconciliation"):
-            for doubt in rows_of(self._life.warehouse, f"gap_reconciliation/{entity}"):
-                opened = doubt["opened_position"]
+            for suspect in rows_of(self._life.warehouse, f"gap_reconciliation/{entity}"):
+                opened = suspect["opened_position"]
                 since = min((time for position, time in events if position >= opened), default=0)
                 if all(position != opened for position, _ in events):
                     # An event without a readable header is not in the table: it came at any time since the one before.
                     since = max((time for position, time in events if position < opened), default=0)
-                if doubt["reason"] == "new_field":
+                if suspect["reason"] == "new_field":
                     continue  # no event waits for it, and what the field had before it was read is a spot of its own
-                if doubt["record_id"] == "*":
-                    yield from self._entity_doubt(entity, opened, since)
+                if suspect["record_id"] == "*":
+                    yield from self._entity_suspect(entity, opened, since)
                 else:
-                    yield from self._record_doubt(entity, doubt["record_id"], opened, since)
+                    yield from self._record_suspect(entity, suspect["record_id"], opened, since)
 
-    def _entity_doubt(self, entity: str, opened: int, since: int) -> Iterator[BlindSpot]:
+    def _entity_suspect(self, entity: str, opened: int, since: int) -> Iterator[BlindSpot]:
         read = next((s for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened), None)
         until = read.done_at if read else inf
         for (of, record_id), times in self._touched.items():
             if of == entity and any(since <= time <= until for time in times):
-                yield BlindSpot(entity, record_id, None, since, until, "doubt *")
+                yield BlindSpot(entity, record_id, None, since, until, "entry *")
                 yield from self._not_read(entity, record_id, since, until)
 
-    def _record_doubt(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
-        """Until a reading that is believed: a snapshot that opens a doubt about a record does not end it."""
+    def _record_suspect(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
+        """Until a reading that is believed: a snapshot that opens an entry about a record does not end it."""
         rows = [row for row in self._rows(f"snapshot/{entity}") if row["Id"] == record_id]
         distrusted = {row["_snapshot"] for row in rows if (row["_unread"] or [None])[0] == SAYS_NOTHING}
         reads = [
@@ -229,11 +229,11 @@ class BlindSpots:
             if s.entity == entity and s.position >= opened and s.number not in distrusted
         ]
         until = min(reads, default=inf)
-        yield BlindSpot(entity, record_id, None, since, until, "doubt")
+        yield BlindSpot(entity, record_id, None, since, until, "suspect")
         yield from self._not_read(entity, record_id, since, until)
 
     def _not_read(self, entity: str, record_id: str, since: float, until: float) -> Iterator[BlindSpot]:
-        """Fields that were hidden or gone when the doubt was closed: what events said of them is gone with it."""
+        """Fields that were hidden or gone when the entry was closed: what events said of them is gone with it."""
         hidden = {
             name
             for each in self._life.diary.hidden

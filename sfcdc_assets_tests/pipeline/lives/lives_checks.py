@@ -53,7 +53,7 @@ class Checks:
         self.versions_follow_one_another()
         self.history_tells_any_moment()
         self.each_cut_is_a_transaction_boundary()
-        self.nothing_is_in_doubt_without_a_reason()
+        self.nothing_is_suspect_without_a_reason()
         assert_reported_as_counted(self._life)
 
     def current_state_equals_the_org(self) -> None:
@@ -122,7 +122,7 @@ class Checks:
         earlier = [each for each in self._transactions if each.commit_number < later]
         return max((each.commit_number for each in earlier if each.commit_timestamp <= until), default=0)
 
-    def nothing_is_in_doubt_without_a_reason(self) -> None:
+    def nothing_is_suspect_without_a_reason(self) -> None:
         """What REST shows late may be read twice, which a diff in between takes for a wrong base. What was deleted with
         an update of another record may have been merged, which only a read shows."""
         plan = self._life.plan
@@ -220,8 +220,8 @@ def assert_reported_as_counted(life: Life) -> None:
         rows = rows_of(life.warehouse, f"current_state/{entity}")
         flagged = (sum(row[flag] for row in rows) for flag in ("_is_deleted", "_in_doubt"))
         assert noted_counts(table.table) == RowCounts(len(rows), *flagged), entity
-        doubts = rows_of(life.warehouse, f"gap_reconciliation/{entity}")
-        still_open = Counter(row["reason"] for row in doubts if row["status"] == "open")
+        suspects = rows_of(life.warehouse, f"gap_reconciliation/{entity}")
+        still_open = Counter(row["reason"] for row in suspects if row["status"] == "open")
         assert (ledger.counts() if ledger else {}) == dict(still_open), entity
         progress = taken.progress()
         assert progress is not None

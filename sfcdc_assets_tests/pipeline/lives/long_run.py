@@ -1,7 +1,7 @@
 """A long run: `python -m sfcdc_assets_tests.pipeline.lives.long_run --events 50000 --holes 0.05 --kills 10 --seed 1`.
 
 An org makes traffic of every kind, a share of it with holes of every kind, while a syncing process is killed again and
-again at moments drawn from the seed. At the end every table must equal the org and no doubt be open.
+again at moments drawn from the seed. At the end every table must equal the org and no entry be open.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LongRun:
 
 @dataclass
 class Figures:
-    """What it came to. `healed` counts doubts by reason, `record_requests` the requests spent on single records."""
+    """What it came to. `healed` counts entries by reason, `record_requests` the requests spent on single records."""
 
     transactions: int = 0
     events: int = 0
@@ -84,7 +84,7 @@ class Figures:
         yield f"{self.delivered:,} deliveries charged, {self.delivered / max(1, self.events):.3f} an event"
         yield f"holes made: {_described(self.holes)}"
         yield f"{self.killed} syncs killed, after " + ", ".join(f"{after:.1f}" for after in self.killed_after) + " s"
-        yield f"doubts healed: {_described(self.healed)}"
+        yield f"suspects healed: {_described(self.healed)}"
         per_record = self.record_requests / self.records_healed if self.records_healed else 0.0
         yield (
             f"{self.records_healed:,} records healed by {self.record_requests:,} API requests, "
@@ -93,7 +93,7 @@ class Figures:
         yield f"API requests: {_described(self.requests)}"
         if self.seconds_to_heal:
             yield (
-                f"seconds from doubt to healing: median {statistics.median(self.seconds_to_heal):.1f}, "
+                f"seconds from entry to healing: median {statistics.median(self.seconds_to_heal):.1f}, "
                 f"longest {max(self.seconds_to_heal):.1f}"
             )
         yield f"large texts: {_described(self.texts)}"
@@ -101,7 +101,7 @@ class Figures:
 
 
 def run(what: LongRun, folder: Path) -> Figures:
-    """Do it; raises AssertionError where a table differs from the org or a doubt is left."""
+    """Do it; raises AssertionError where a table differs from the org or an entry is left."""
     started, dice, figures = time.monotonic(), Random(what.seed), Figures()
     with served(what, folder) as (pipeline, patch):
         requests = Requests(pipeline.server, patch)
@@ -187,7 +187,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def sync_to_the_end(pipeline: EmulatedPipeline, folder: Path) -> None:
-    """Sync until it succeeds and leaves no doubt; the pauses are the product's own and pass by the real clock, as the
+    """Sync until it succeeds and leaves no entry; the pauses are the product's own and pass by the real clock, as the
     syncs are processes."""
     for _ in range(LAST_SYNCS):
         process = sync_process(folder)
@@ -198,13 +198,13 @@ def sync_to_the_end(pipeline: EmulatedPipeline, folder: Path) -> None:
         if done and not unhealed(pipeline):
             return
         time.sleep(seconds_until_due(pipeline))
-    raise AssertionError(f"doubts are left: {unhealed(pipeline)[:5]}; {(folder / 'sync.log').read_text()[-2000:]}")
+    raise AssertionError(f"entries are left: {unhealed(pipeline)[:5]}; {(folder / 'sync.log').read_text()[-2000:]}")
 
 
 def seconds_until_due(pipeline: EmulatedPipeline) -> float:
-    """How long until the org may be asked again about one of the open doubts, at most `LONGEST_WAIT`."""
+    """How long until the org may be asked again about one of the open entries, at most `LONGEST_WAIT`."""
     ledgers = [Ledger.open(Warehouse(str(pipeline.warehouse)), entity) for entity in pipeline.org.selected_entities]
-    due_at = [doubt.due_at for ledger in ledgers if ledger is not None for doubt in ledger.open_doubts()]
+    due_at = [suspect.due_at for ledger in ledgers if ledger is not None for suspect in ledger.open_suspects()]
     return min(max(0.0, min(due_at, default=0) / 1000 - time.time()), LONGEST_WAIT)
 
 
@@ -262,7 +262,7 @@ def main() -> None:
     what = LongRun(given.events, given.holes, given.kills, given.seed, given.records)
     for line in run(what, folder).lines():
         print(line)
-    print("every table equals the org, no doubt is open")
+    print("every table equals the org, no entry is open")
 
 
 if __name__ == "__main__":

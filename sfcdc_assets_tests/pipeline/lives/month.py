@@ -192,7 +192,7 @@ class Month(ApplyListener):
                 state.channel,
                 lambda position: watermarks.of(state.channel, position),
                 spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
-                at_least=state.entity_doubt or 0,
+                at_least=state.entity_suspect or 0,
                 clock_ms=clock,
             )
         except ViewAllMissing:

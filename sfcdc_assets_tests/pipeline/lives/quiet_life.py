@@ -121,17 +121,17 @@ class QuietLife:
         for number in range(version + 1, self.version() + 1):
             yield {row["Id"]: row for row in rows_of(self.warehouse, STATE, number)}
 
-    def in_doubt(self) -> set[str]:
+    def suspects(self) -> set[str]:
         """Ids of the rows that are marked."""
         return {record_id for record_id, row in self.rows().items() if row["_in_doubt"]}
 
-    def open_doubts(self) -> dict[str, dict[str, Any]]:
+    def open_suspects(self) -> dict[str, dict[str, Any]]:
         """Those of the ledger, by record id."""
         return {row["record_id"]: row for row in rows_of(self.warehouse, LEDGER) if row["status"] == "open"}
 
     def assert_equal(self) -> None:
-        """Nothing is in doubt and the table is the org."""
-        assert (self.open_doubts(), self.in_doubt()) == ({}, set())
+        """Nothing is suspect and the table is the org."""
+        assert (self.open_suspects(), self.suspects()) == ({}, set())
         assert_same_rows(ENTITY, self.rows(), expected_rows(self.org, ENTITY))
 
 

@@ -28,7 +28,7 @@ def test_traffic_with_holes_and_killed_syncs_ends_with_every_table_equal_to_the_
     assert figures.killed == SHORT.kills
     assert figures.events >= SHORT.events
     assert len(figures.holes) >= 6
-    # How many depends on where the batches end: what an entity's snapshot answers opens no doubts of records.
+    # How many depends on where the batches end: what an entity's snapshot answers opens no entries of records.
     assert figures.healed.total() > 0
     assert figures.texts["diff"] > 0
     assert figures.record_requests <= 2 * figures.records_healed, "records are read in batches"

@@ -25,7 +25,7 @@ from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_reads.take_snapshot import take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import open_drift_doubts
+from sfcdc_assets.reconciliation.verify import open_drift_suspects
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
 from sfcdc_assets_tests.pipeline.lives.lives import BEGUN
@@ -41,7 +41,7 @@ from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 SALES = "/data/SalesEvents__chn"
 ROUNDS = 8
-"""The most runs it takes until nothing is in doubt: a failed read pauses, and so does what waits for it."""
+"""The most runs it takes until nothing is suspect: a failed read pauses, and so does what waits for it."""
 
 
 class Follower:
@@ -64,7 +64,7 @@ class Follower:
         self.settings = settings
 
     def catch_up(self) -> None:
-        """What ticks and their runs do until nothing is in doubt."""
+        """What ticks and their runs do until nothing is suspect."""
         with connect(self.settings) as org, Poller(self.warehouse, org, SETTLE) as poller:
             watermarks = Watermarks(self.warehouse, poller, 0.0)
             for _ in range(ROUNDS):
@@ -87,7 +87,7 @@ class Follower:
                     ApplyListener(), every_entity=False, visibility_seconds=0.0, describe_seconds=0.0,
                 ).run()  # fmt: skip
                 states = entity_states(self.warehouse, known, self.clock())
-                if not any(state.doubts_open or state.needs_snapshot for state in states):
+                if not any(state.suspects_open or state.needs_snapshot for state in states):
                     return
                 self.clock.advance(4_000_000)
         raise AssertionError("it does not come to an end")
@@ -97,7 +97,7 @@ class Follower:
         with connect(self.settings) as org, Poller(self.warehouse, org, SETTLE) as poller:
             known = entity_channels(self.warehouse, [self.channel], (), org.members)
             reports = audit(self.warehouse, org, known, lander=poller, visibility_seconds=0.0, rounds=0)
-            return sum(open_drift_doubts(self.warehouse, report, self.clock()) for report in reports)
+            return sum(open_drift_suspects(self.warehouse, report, self.clock()) for report in reports)
 
     def assert_equal_to_the_org(self) -> None:
         """Those that are gone for good stay in the tables as deleted ones."""

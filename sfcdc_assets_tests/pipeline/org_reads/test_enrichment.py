@@ -79,7 +79,7 @@ def test_drift_is_found_by_an_enriched_value_and_only_that_record_is_read_back(
     assert {row["Id"] for row in read} == {several[0], moved, several[2]}
     assert waits(org.rows("Account")) == set()
 
-    # What was healed is not found again, and neither is the next event's text doubted: its base is what was read.
+    # What was healed is not found again, and neither is the next event's text suspect: its base is what was read.
     update(org, *several, moved, Industry="Media", Description=None)
     org.sync()
     assert len(ledger(org)) == len(found)

@@ -48,13 +48,13 @@ def drift(pipeline: EmulatedPipeline, record_id: str, site: str) -> None:
 
 
 def settle(pipeline: EmulatedPipeline) -> None:
-    """Stream and setup are the same again: what was in doubt until then is read."""
+    """Stream and setup are the same again: what was suspect until then is read."""
     clock.sleep(660)
     pipeline.sync()
     pipeline.sync()
 
 
-def doubts(pipeline: EmulatedPipeline) -> list[tuple[str, str]]:
+def suspects(pipeline: EmulatedPipeline) -> list[tuple[str, str]]:
     return sorted((entry["reason"], entry["status"]) for entry in ledger(pipeline))
 
 
@@ -62,14 +62,14 @@ def test_what_enrichment_does_not_check_while_it_is_off_is_read_when_it_is_on_ag
     first, second, third = ids(org.org, "Account")[:3]
     drift(org, first, "while it is on")
     org.sync()
-    assert doubts(org) == [("drift", "healed")], "the event carries the site"
+    assert suspects(org) == [("drift", "healed")], "the event carries the site"
 
     enrich(org)
     org.sync()
-    assert ("missed_events", "open") in doubts(org), "the org tells that the member was changed, and not what of it"
+    assert ("missed_events", "open") in suspects(org), "the org tells that the member was changed, and not what of it"
     assert all(row["_in_doubt"] for row in org.rows("Account").values())
     settle(org)
-    assert doubts(org) == [("drift", "healed"), ("missed_events", "healed")]
+    assert suspects(org) == [("drift", "healed"), ("missed_events", "healed")]
     org.assert_equal_to_the_org()
 
     drift(org, second, "while it is off")
@@ -80,14 +80,14 @@ def test_what_enrichment_does_not_check_while_it_is_off_is_read_when_it_is_on_ag
 
     enrich(org, *ENRICHED)
     org.sync()
-    assert ("missed_events", "open") in doubts(org)
+    assert ("missed_events", "open") in suspects(org)
     settle(org)
-    assert {status for _, status in doubts(org)} == {"healed"}
+    assert {status for _, status in suspects(org)} == {"healed"}
     org.assert_equal_to_the_org()
 
     drift(org, third, "on again")
     org.sync()
-    assert doubts(org).count(("drift", "healed")) == 2, "events check the site again"
+    assert suspects(org).count(("drift", "healed")) == 2, "events check the site again"
     org.assert_equal_to_the_org()
 
 
@@ -97,8 +97,8 @@ def test_enrichment_that_was_off_while_nobody_looked_is_seen_and_read_again(org:
     drift(org, record_id, "while it is off")
     enrich(org, *ENRICHED)
     org.sync()
-    assert doubts(org) == [("missed_events", "open")]
+    assert suspects(org) == [("missed_events", "open")]
     assert "its member was modified at" in ledger(org)[0]["detail"]
     settle(org)
-    assert doubts(org) == [("missed_events", "healed")]
+    assert suspects(org) == [("missed_events", "healed")]
     org.assert_equal_to_the_org()

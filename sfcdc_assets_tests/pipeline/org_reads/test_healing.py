@@ -1,4 +1,4 @@
-"""Healing: what is in doubt is read from the org, nothing else is, and neither refusals nor crashes lose any of it."""
+"""Healing: what is suspect is read from the org, nothing else is, and neither refusals nor crashes lose any of it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def metadata_of_healing(pipeline: EmulatedPipeline) -> dict[str, Any]:
     return {name: value.value for name, value in materialization.metadata.items()}
 
 
-def test_just_the_records_in_doubt_are_read_back_whatever_became_of_them(
+def test_just_the_suspect_records_are_read_back_whatever_became_of_them(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed, other, binned, purged, winner, loser = some(org, 6)
@@ -127,7 +127,7 @@ def test_just_the_records_in_doubt_are_read_back_whatever_became_of_them(
     assert not [path for path in seen if BULK in path]
     assert_healed(org)
     description = metadata_of_healing(org)
-    assert (description["records_asked_for"], description["records_gone"], description["doubts_open"]) == (6, 1, {})
+    assert (description["records_asked_for"], description["records_gone"], description["suspects_open"]) == (6, 1, {})
     assert description["api_requests_per_record"] <= 0.5
     assert description["seconds_to_heal"] < 60
 
@@ -145,30 +145,30 @@ def test_a_batch_that_is_too_long_for_a_proxy_is_read_in_smaller_ones(
     assert len([path for path in requests.take_all() if RETRIEVE in path]) == 7
 
 
-def test_a_refused_read_leaves_the_doubt_with_its_reason_and_everything_else_flows(
+def test_a_refused_read_leaves_the_entry_with_its_reason_and_everything_else_flows(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: dict[str, Any] = OrgSession.__init__.__kwdefaults__ or {}
     monkeypatch.setitem(limits, "timeout_s", (2.0, 0.4))
-    doubted, other = some(org, 2)
-    gap(org, doubted, Name="held for long")
+    suspected, other = some(org, 2)
+    gap(org, suspected, Name="held for long")
     noted: list[Entry] = []
     for number, fault in enumerate(REFUSALS):
         org.server.rest_faults.arm(fault, 100, path=RETRIEVE)
         update(org, other, Site=f"{fault} does not stop this")
-        update(org, doubted, NumberOfEmployees=number)
+        update(org, suspected, NumberOfEmployees=number)
         org.tick()
         org.server.rest_faults.disarm()
         noted += unhealed(org)
         assert org.rows("Account")[other]["Site"] == f"{fault} does not stop this"
-        assert waits(org.rows("Account")) == {doubted}
+        assert waits(org.rows("Account")) == {suspected}
     assert [entry["attempts"] for entry in noted] == list(range(1, len(REFUSALS) + 1))
     for entry, said in zip(noted, REFUSALS.values(), strict=True):
         assert said in entry["last_error"]
     assert len({entry["opened_position"] for entry in noted}) == 1
     org.sync()
     assert_healed(org)
-    assert org.rows("Account")[doubted]["NumberOfEmployees"] == len(REFUSALS) - 1
+    assert org.rows("Account")[suspected]["NumberOfEmployees"] == len(REFUSALS) - 1
 
 
 def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
@@ -325,11 +325,11 @@ def test_healing_that_is_interrupted_anywhere_resumes_and_pays_for_no_read_twice
     def second_commit_fails(table: DeltaTable, *arguments: Any, **options: Any) -> Any:
         if "current_state/Account" in table.table_uri:
             commits.append(table.table_uri)
-            if len(commits) == 2:  # the first one brings the doubt, the second the read-back
+            if len(commits) == 2:  # the first one brings the entry, the second the read-back
                 raise OSError("interrupted before the commit")
         return commit(table, *arguments, **options)
 
-    for moment in ("before the read is kept", "after the read is kept", "before the commit", "before the doubt closes"):
+    for moment in ("before the read is kept", "after the read is kept", "before the commit", "before the entry closes"):
         record_id = some(org, 1)[0]
         gap(org, record_id, Name=moment)
         update(org, record_id, Site="waits")
@@ -337,7 +337,7 @@ def test_healing_that_is_interrupted_anywhere_resumes_and_pays_for_no_read_twice
         with monkeypatch.context() as patch:
             if "commit" in moment:
                 patch.setattr(DeltaTable, "create_write_transaction", second_commit_fails)
-            elif "doubt" in moment:
+            elif "entry" in moment:
                 interrupted(Ledger, "heal", False)
             else:
                 interrupted(Snapshots, "add_read_back", moment.startswith("after"))

@@ -24,7 +24,7 @@ from sfcdc_assets.org_reads.refused_reads import refused_reads
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.session import OrgSession
-from sfcdc_assets.timeline.doubt_behaviour import BEHAVIOUR, REFUSED_READS
+from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, REFUSED_READS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 RECORDS = 30

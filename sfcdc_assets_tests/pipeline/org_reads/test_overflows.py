@@ -1,4 +1,4 @@
-"""Overflows that come faster than the object is read: each snapshot answers the doubts before its watermark."""
+"""Overflows that come faster than the object is read: each snapshot answers the entries before its watermark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_snapshot_that_an_overflow_overtakes_is_finished_and_the_next_one_answ
         copy.catch_up()
         overflow(copy, "first")
         copy.catch_up()
-        assert copy.state().entity_doubt is not None
+        assert copy.state().entity_suspect is not None
         with pytest.raises(InterruptedError):
             copy.snapshot(interrupted)  # the org has answered the query; reading the answer is interrupted
         overflow(copy, "second")

@@ -1,4 +1,4 @@
-"""A record that the org does not give, or gives with a value that is none, is in doubt alone."""
+"""A record that the org does not give, or gives with a value that is none, is suspect alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]
         yield life
 
 
-def doubt(life: QuietLife, record_ids: list[str]) -> None:
+def suspect(life: QuietLife, record_ids: list[str]) -> None:
     """Let the stream tell of changes only that they happened."""
     life.server.faults.arm(Fault.INTERNAL_ERROR, len(record_ids))
     for record_id in record_ids:
@@ -39,24 +39,24 @@ def test_all_other_records_heal_in_the_same_attempt_and_it_waits_with_its_own_pa
 ) -> None:
     bad, *others = life.ids()[5:35]
     life.settings(spoiled_records={bad: SPOILED[how]})
-    doubt(life, [*others[:20], bad, *others[20:]])
+    suspect(life, [*others[:20], bad, *others[20:]])
     requests = Requests(life.server, monkeypatch)
     life.catch_up()
-    assert life.open_doubts().keys() == life.in_doubt() == {bad}
-    found = life.open_doubts()[bad]
+    assert life.open_suspects().keys() == life.suspects() == {bad}
+    found = life.open_suspects()[bad]
     assert found["attempts"] == 1
     assert ("NumberOfEmployees holds a value that is no int" if SPOILED[how] else "HTTP 500") in found["last_error"]
     asked = [path for path in requests.take_all() if RETRIEVE in path]
     # Halved five times down from 30 to the one; an internal error is asked twice, as it may pass.
     assert len(asked) == (1 if SPOILED[how] else 6 * 2 + 5)
-    doubt(life, others[:3])
+    suspect(life, others[:3])
     life.catch_up()
-    assert life.open_doubts()[bad]["attempts"] == 1, "it is left alone, while others are read"
-    assert life.in_doubt() == {bad}
+    assert life.open_suspects()[bad]["attempts"] == 1, "it is left alone, while others are read"
+    assert life.suspects() == {bad}
     for number, pause in enumerate(PAUSES_MS, 2):
         life.clock.advance(pause)
         life.catch_up()
-        assert life.open_doubts()[bad]["attempts"] == number
+        assert life.open_suspects()[bad]["attempts"] == number
     life.settings(spoiled_records={})
     life.clock.advance(10 * PAUSES_MS[-1])
     life.catch_up()
@@ -66,14 +66,14 @@ def test_all_other_records_heal_in_the_same_attempt_and_it_waits_with_its_own_pa
 @pytest.mark.parametrize("how", SPOILED)
 def test_a_deleted_record_that_cannot_be_read_keeps_no_other_from_healing(life: QuietLife, how: str) -> None:
     bad, deleted, living, *_ = life.ids()
-    doubt(life, [bad, deleted, living])
+    suspect(life, [bad, deleted, living])
     life.server.faults.arm(Fault.INTERNAL_ERROR, 2)
     for record_id in (bad, deleted):
         with life.org.transaction() as work:
             work.delete(ENTITY, record_id)
     life.settings(spoiled_records={bad: SPOILED[how]})
     life.catch_up()
-    assert life.in_doubt() == {bad}
+    assert life.suspects() == {bad}
     assert life.rows()[deleted]["_deleted_reason"] == "deleted"
     life.settings(spoiled_records={})
     life.clock.advance(PAUSES_MS[-1])
@@ -84,9 +84,9 @@ def test_a_deleted_record_that_cannot_be_read_keeps_no_other_from_healing(life: 
 def test_the_reasons_of_several_are_reported_apart(life: QuietLife) -> None:
     refused, spoiled, *others = life.ids()[:10]
     life.settings(spoiled_records={refused: (), spoiled: ("AnnualRevenue",)})
-    doubt(life, [refused, spoiled, *others])
+    suspect(life, [refused, spoiled, *others])
     life.catch_up()
-    description = {record_id: doubt["last_error"] for record_id, doubt in life.open_doubts().items()}
+    description = {record_id: suspect["last_error"] for record_id, suspect in life.open_suspects().items()}
     assert description.keys() == {refused, spoiled}
     assert "500" in description[refused]
     assert "AnnualRevenue holds a value that is no double" in description[spoiled]
@@ -100,10 +100,10 @@ def test_a_snapshot_goes_on_without_a_row_that_does_not_convert(life: QuietLife)
     report = life.snapshot()
     assert report.rows == len(others) + 1
     life.catch_up()
-    found = life.open_doubts()[bad]
+    found = life.open_suspects()[bad]
     assert found["reason"] == "unreadable_row"
     assert f"snapshot {report.number}: column" in found["detail"]
-    assert life.in_doubt() == {bad}
+    assert life.suspects() == {bad}
     assert {**life.rows()[bad], "_in_doubt": False} == before
     life.settings(spoiled_records={})
     life.clock.advance(PAUSES_MS[-1])
@@ -111,14 +111,14 @@ def test_a_snapshot_goes_on_without_a_row_that_does_not_convert(life: QuietLife)
     life.assert_equal()
 
 
-def test_a_record_that_never_converted_has_a_row_in_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_never_converted_has_a_suspect_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with quiet(tmp_path, monkeypatch, records=9) as life:
         bad = life.ids()[4]
         life.settings(spoiled_records={bad: ("NumberOfEmployees",)})
         life.catch_up()
         life.snapshot()
         life.catch_up()
-        assert life.in_doubt() == {bad} == life.open_doubts().keys()
+        assert life.suspects() == {bad} == life.open_suspects().keys()
         assert len(life.rows()) == 9
         life.settings(spoiled_records={})
         life.clock.advance(PAUSES_MS[-1])

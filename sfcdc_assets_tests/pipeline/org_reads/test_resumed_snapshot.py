@@ -1,4 +1,4 @@
-"""A snapshot that answers a doubt about the entity goes on where it stopped, whatever has landed meanwhile."""
+"""A snapshot that answers an entry about the entity goes on where it stopped, whatever has landed meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 
@@ -45,8 +45,8 @@ def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
         landed = change_and_land()
         assert take().number == 1
         landed = change_and_land()
-        doubt = NewDoubt(ENTITY, Doubt.GAP_OVERFLOW, landed, None)
-        Ledger.open_or_create(warehouse, "Account").note([doubt], CHANNEL, landed, 1)
+        suspect = NewSuspect(ENTITY, Reason.GAP_OVERFLOW, landed, None)
+        Ledger.open_or_create(warehouse, "Account").note([suspect], CHANNEL, landed, 1)
         pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")
         with pytest.raises(SfcdcError):
             take()
@@ -57,20 +57,20 @@ def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
         assert RawEvents.open(warehouse).checkpoint(CHANNEL).position > pinned
 
 
-def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snapshot(
+def test_entries_that_come_faster_than_the_object_is_read_do_not_starve_its_snapshot(
     make_pipeline: Callable[..., EmulatedPipeline],
 ) -> None:
-    """Every attempt is interrupted once, and a new doubt comes meanwhile; each snapshot is finished all the same."""
+    """Every attempt is interrupted once, and a new entry comes meanwhile; each snapshot is finished all the same."""
     pipeline = make_pipeline("Account", records=20)
     warehouse = Warehouse(str(pipeline.warehouse))
     with connect(load_settings()) as org, Poller(warehouse, org, 1.0) as poller:
         landed = 0
 
-        def doubt(reason: str = "GAP_OVERFLOW") -> int:
+        def suspect(reason: str = "GAP_OVERFLOW") -> int:
             with pipeline.org.transaction() as one:
                 one.update("Account", ids(pipeline.org, "Account")[0], {"Site": f"after {landed}"})
             position = poller.land(CHANNEL).position
-            noted = NewDoubt(ENTITY, Doubt(reason), position, None)
+            noted = NewSuspect(ENTITY, Reason(reason), position, None)
             Ledger.open_or_create(warehouse, "Account").note([noted], CHANNEL, position, 1)
             return position
 
@@ -85,19 +85,19 @@ def test_doubts_that_come_faster_than_the_object_is_read_do_not_starve_its_snaps
                 take()
             pipeline.server.rest_faults.disarm()
 
-        landed = doubt()
+        landed = suspect()
         assert take().number == 1
         for number in (2, 3, 4):
-            landed = doubt()
+            landed = suspect()
             interrupted()
-            pinned, landed = landed, doubt()
+            pinned, landed = landed, suspect()
             report = take()
             assert (report.number, report.resumed, report.position) == (number, True, pinned)
             (state,) = entity_states(warehouse, {"Account": CHANNEL})
-            assert (state.entity_doubt, state.needs_snapshot) == (landed, True)  # the newer doubt is the next one's
+            assert (state.entity_suspect, state.needs_snapshot) == (landed, True)  # the newer entry is the next one's
 
-        landed = doubt()
+        landed = suspect()
         interrupted()
-        landed = doubt("retyped_field")
+        landed = suspect("retyped_field")
         report = take()
         assert (report.number, report.resumed, report.position) == (6, False, landed)  # its columns were old

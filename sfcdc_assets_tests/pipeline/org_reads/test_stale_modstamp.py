@@ -21,7 +21,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]
 
 
 def attempts(life: QuietLife) -> list[int]:
-    return [doubt["attempts"] for doubt in life.open_doubts().values()]
+    return [suspect["attempts"] for suspect in life.open_suspects().values()]
 
 
 def test_a_row_whose_modstamp_is_behind_its_event_is_believed_when_the_event_is_old(life: QuietLife) -> None:
@@ -53,7 +53,7 @@ def test_a_snapshot_with_such_rows_heals_too(life: QuietLife) -> None:
     life.update(life.ids()[0], Name="modified earlier, it says")
     life.snapshot()
     life.catch_up()
-    assert [doubt["reason"] for doubt in life.open_doubts().values()] == ["stale_snapshot"]
+    assert [suspect["reason"] for suspect in life.open_suspects().values()] == ["stale_snapshot"]
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
     life.assert_equal()
@@ -98,5 +98,5 @@ def test_a_record_that_was_known_and_is_gone_for_good_heals_at_once_whatever_cam
     with life.org.transaction() as work:
         work.hard_delete(ENTITY, record_id)
     life.catch_up()
-    assert life.open_doubts() == {}
+    assert life.open_suspects() == {}
     assert life.rows()[record_id]["_deleted_reason"] == "hard_deleted"

@@ -44,7 +44,7 @@ def change(life: QuietLife) -> tuple[str, str, str, str]:
 
 
 def reasons(life: QuietLife) -> dict[str, str]:
-    return {record_id: doubt["reason"] for record_id, doubt in life.open_doubts().items()}
+    return {record_id: suspect["reason"] for record_id, suspect in life.open_suspects().items()}
 
 
 def layers(life: QuietLife) -> list[list[dict[str, Any]]]:
@@ -54,7 +54,7 @@ def layers(life: QuietLife) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("applied_before", [True, False])
-def test_what_contradicts_recent_events_is_put_in_doubt_and_the_rest_is_applied(
+def test_what_contradicts_recent_events_is_made_suspect_and_the_rest_is_applied(
     life: QuietLife, applied_before: bool
 ) -> None:
     life.sync()
@@ -67,7 +67,7 @@ def test_what_contradicts_recent_events_is_put_in_doubt_and_the_rest_is_applied(
     for rows in life.rows_since(before):
         assert "hard_deleted" not in {row["_deleted_reason"] for row in rows.values()}
         assert not [rows[record_id] for record_id in {created, updated} & rows.keys() if rows[record_id]["_is_deleted"]]
-    assert life.in_doubt() == set(changed)
+    assert life.suspects() == set(changed)
     assert reasons(life) == dict.fromkeys(changed, "stale_snapshot")
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
@@ -149,10 +149,10 @@ def test_a_record_that_is_gone_without_an_event_is_believed_to_be_gone_when_its_
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
     assert life.rows()[record_id]["_deleted_reason"] == "hard_deleted"
-    assert not life.open_doubts()
+    assert not life.open_suspects()
 
 
-def test_a_snapshot_of_an_org_that_shows_the_present_puts_nothing_in_doubt(life: QuietLife) -> None:
+def test_a_snapshot_of_an_org_that_shows_the_present_makes_nothing_suspect(life: QuietLife) -> None:
     life.sync()
     change(life)
     life.settings(rest_delay=0)
@@ -167,11 +167,11 @@ def test_rebuilding_from_snapshots_that_were_not_believed_gives_the_same_rows(li
     change(life)
     first = life.snapshot()
     life.catch_up()
-    assert life.open_doubts()
+    assert life.open_suspects()
     second = life.snapshot()
     assert (second.number, second.position) == (first.number + 1, first.position)
     life.catch_up()
-    assert life.open_doubts(), "the second snapshot of one watermark raises doubts of its own"
+    assert life.open_suspects(), "the second snapshot of one watermark raises entries of its own"
     life.clock.advance(LONGEST_LAG_MS)
     life.catch_up()
     before = layers(life)
@@ -188,5 +188,5 @@ def test_an_unreadable_event_before_the_first_snapshot_is_not_forgotten(
         life.server.faults.arm(Fault.GARBLED_HEADER)
         life.update(life.ids()[0], Name="nobody can read it")
         landed = life.poll()
-        (doubt,) = life.open_doubts().values()
-        assert (doubt["record_id"], doubt["opened_position"]) == ("*", landed)
+        (suspect,) = life.open_suspects().values()
+        assert (suspect["record_id"], suspect["opened_position"]) == ("*", landed)

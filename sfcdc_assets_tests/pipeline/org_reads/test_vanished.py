@@ -116,7 +116,7 @@ def test_a_refused_snapshot_stays_out_of_a_rebuild(copy: Copy) -> None:
     remove_layers(copy.warehouse, "Account")
     copy.catch_up()
     assert len(copy.living()) == RECORDS
-    assert [doubt.reason for doubt in copy.refusals()] == ["vanished"]
+    assert [suspect.reason for suspect in copy.refusals()] == ["vanished"]
 
 
 def test_rows_whose_delete_an_event_reported_do_not_vanish(copy: Copy) -> None:

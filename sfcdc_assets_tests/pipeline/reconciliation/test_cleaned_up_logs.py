@@ -63,7 +63,7 @@ def _die(*_: object, **__: object) -> None:
     raise Died
 
 
-def test_a_doubt_that_a_read_back_answers_after_a_cleanup_heals(life: QuietLife) -> None:
+def test_an_entry_that_a_read_back_answers_after_a_cleanup_heals(life: QuietLife) -> None:
     life.server.faults.arm(Fault.INTERNAL_ERROR)
     life.update(life.ids()[0], Name="not told")
     clean_up(life)

@@ -30,12 +30,12 @@ def rows(pipeline: EmulatedPipeline, layer: str, entity: str) -> pl.DataFrame:
 
 def rebuilt_to_the_same_rows(pipeline: EmulatedPipeline, entity: str) -> None:
     before = {layer: rows(pipeline, layer, entity) for layer in LAYERS}
-    doubts = ledger(pipeline, entity)
+    suspects = ledger(pipeline, entity)
     description = CliRunner().invoke(app, ["rebuild", "--entity", entity])
     assert description.exit_code == 0, description.output
     for layer in LAYERS:
         assert_same(layer, before[layer], rows(pipeline, layer, entity))
-    assert ledger(pipeline, entity) == doubts, "the ledger is not written again"
+    assert ledger(pipeline, entity) == suspects, "the ledger is not written again"
 
 
 def assert_same(layer: str, before: pl.DataFrame, after: pl.DataFrame) -> None:

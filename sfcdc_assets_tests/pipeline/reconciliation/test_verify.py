@@ -76,7 +76,7 @@ def test_records_that_changed_meanwhile_are_compared_again_until_all_are(synced:
     assert (result.exit_code, description["equal"]) == (0, True)
     # Those of day 0, the deleted one among them, and the new one.
     assert (description["compared"], description["compared_again"]) == (31, again)
-    assert (description["changed_meanwhile"], description["in_doubt"]) == (0, 0)
+    assert (description["changed_meanwhile"], description["suspects"]) == (0, 0)
     synced.assert_equal_to_the_org()
 
 
@@ -124,7 +124,7 @@ def test_a_record_that_the_org_cannot_give_is_counted_and_the_others_are_compare
     assert result.stdout, result.exception
     (description,) = json.loads(result.stdout)["entities"]
     assert (result.exit_code, description["equal"], description["differences"]) == (1, False, [])
-    assert (description["compared"], description["unreadable"], description["in_doubt"]) == (29, 1, 0)
+    assert (description["compared"], description["unreadable"], description["suspects"]) == (29, 1, 0)
 
 
 def test_what_rest_may_show_late_is_not_taken_for_drift(

@@ -277,7 +277,7 @@ def test_of_an_object_that_is_left_out_as_a_whole_the_ids_and_what_became_of_the
     assert description.sfcdc("verify", "--entity", "Lead").exit_code == 0
 
 
-def test_only_the_hashed_text_comes_into_doubt_by_a_diff(description: Reported) -> None:
+def test_only_the_hashed_text_becomes_suspect_by_a_diff(description: Reported) -> None:
     of_record = [
         each for each in ledger(description.pipeline, "Contact") if each["record_id"] == description.ids["differed"]
     ]

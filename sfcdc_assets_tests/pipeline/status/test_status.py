@@ -17,7 +17,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, run_of
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 
@@ -76,16 +76,18 @@ def test_each_table_of_an_entity_is_opened_once(entities: Entities, monkeypatch:
     assert "schemas" in opened
 
 
-def test_doubts_are_read_only_where_one_is_open(entities: Entities) -> None:
+def test_entries_are_read_only_where_one_is_open(entities: Entities) -> None:
     ledger = Ledger.open_or_create(entities.warehouse, NAMES[0])
-    ledger.note([NewDoubt("001", Doubt.GAP_UPDATE, 3, None), NewDoubt("002", Doubt.DRIFT, 4, None)], CHANNEL, 9, 1)
+    ledger.note(
+        [NewSuspect("001", Reason.GAP_UPDATE, 3, None), NewSuspect("002", Reason.DRIFT, 4, None)], CHANNEL, 9, 1
+    )
     (first, _) = status(entities)["entities"]
-    assert first["open_doubts"] == {Doubt.GAP_UPDATE: 1, Doubt.DRIFT: 1}
+    assert first["open_suspects"] == {Reason.GAP_UPDATE: 1, Reason.DRIFT: 1}
     ledger = Ledger.open_or_create(entities.warehouse, NAMES[0])
-    ledger.heal(ledger.open_doubts(), {"001": 5, "002": 5}, 2)
+    ledger.heal(ledger.open_suspects(), {"001": 5, "002": 5}, 2)
     out_of_reach(entities, "gap_reconciliation")
     found = status(entities)
-    assert found["entities"][0]["open_doubts"] == {}
+    assert found["entities"][0]["open_suspects"] == {}
     assert found["damaged"] == ()
 
 

@@ -20,7 +20,7 @@ from sfcdc_assets_tests.pipeline.story import BULK, RETRIEVE, Entry, ledger, sto
 SEED = 31
 TABLES = ("Account", "Contact", "Lead", "Task")
 WHOLE = {"Contact": "GAP_OVERFLOW", "Lead": "wildcard", "Task": "undecodable_payload"}
-"""Tables that come into doubt as a whole, and why."""
+"""Tables that become suspect as a whole, and why."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Holes:
     pipeline: EmulatedPipeline
     dice: Random = field(default_factory=lambda: Random(SEED))
     holes: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Record -> why it must be in doubt, and the position of the event that tells."""
+    """Record -> why it must be suspect, and the position of the event that tells."""
     plain: list[str] = field(default_factory=list)
     """Records with ordinary events only."""
     entity_holes: dict[str, int] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Holes:
             one.update("Account", record_id, values)
         return self.pipeline.server.bus.last_number
 
-    def doubt(self, record_id: str, reason: str, position: int) -> None:
+    def suspect(self, record_id: str, reason: str, position: int) -> None:
         """Expect it, and let something happen to the record afterwards, which has to wait."""
         self.holes[record_id] = (reason, position)
         record = self.pipeline.org.record("Account", record_id)
@@ -74,30 +74,30 @@ class Holes:
         faults.arm(Fault.INTERNAL_ERROR)
         with org.transaction() as one:
             created = one.create("Account", {"Name": "announced, not told"})
-        self.doubt(created, "GAP_CREATE", self.pipeline.server.bus.last_number)
-        self.doubt(gap_update, "GAP_UPDATE", self.update(gap_update, Fault.INTERNAL_ERROR, Rating="Hot"))
+        self.suspect(created, "GAP_CREATE", self.pipeline.server.bus.last_number)
+        self.suspect(gap_update, "GAP_UPDATE", self.update(gap_update, Fault.INTERNAL_ERROR, Rating="Hot"))
         faults.arm(Fault.INTERNAL_ERROR)
         with org.transaction() as one:
             one.delete("Account", gap_delete)
-        self.doubt(gap_delete, "GAP_DELETE", self.pipeline.server.bus.last_number)
+        self.suspect(gap_delete, "GAP_DELETE", self.pipeline.server.bus.last_number)
         faults.arm(Fault.INTERNAL_ERROR)
         with org.transaction() as one:
             one.undelete("Account", gap_undelete)
-        self.doubt(gap_undelete, "GAP_UNDELETE", self.pipeline.server.bus.last_number)
+        self.suspect(gap_undelete, "GAP_UNDELETE", self.pipeline.server.bus.last_number)
 
         text = str((org.record("Account", unproven) or {})["Description"])
         self.update(unproven, Fault.LOST_EVENT, Description=text + "\nnobody heard of this line")
-        self.doubt(unproven, "unproven_diff", self.update(unproven, Description=text + "\nnobody heard\nand more"))
+        self.suspect(unproven, "unproven_diff", self.update(unproven, Description=text + "\nnobody heard\nand more"))
         text = long_text(self.dice, 40)
         self.update(baseless, Fault.LOST_EVENT, Description=text)
-        self.doubt(baseless, "baseless_diff", self.update(baseless, Description=text + "\na line without a base"))
+        self.suspect(baseless, "baseless_diff", self.update(baseless, Description=text + "\na line without a base"))
 
         faults.arm(Fault.LOST_EVENT)
         with org.transaction() as one:
             unheard = one.create("Account", {"Name": "created without an event"})
-        self.doubt(unheard, "unknown_record", self.update(unheard, Rating="Cold"))
-        self.doubt(garbled, "undecodable_payload", self.update(garbled, Fault.GARBLED_BODY, Rating="Hot"))
-        self.doubt(
+        self.suspect(unheard, "unknown_record", self.update(unheard, Rating="Cold"))
+        self.suspect(garbled, "undecodable_payload", self.update(garbled, Fault.GARBLED_BODY, Rating="Hot"))
+        self.suspect(
             unknown_type, "unknown_change_type", self.update(unknown_type, Fault.UNKNOWN_CHANGE_TYPE, Rating="Hot")
         )
         for number, record_id in enumerate(self.plain):
@@ -132,7 +132,7 @@ class Holes:
         rest = self.pipeline.server.rest_faults
         for path in (RETRIEVE, BULK):
             rest.arm(RestFault.REQUEST_LIMIT, 10_000, path=path)
-        self.pipeline.tick()  # the snapshots of the tables that are in doubt as a whole wait for requests, too
+        self.pipeline.tick()  # the snapshots of the tables that are suspect as a whole wait for requests, too
         self.held = {entity: self.pipeline.rows(entity) for entity in TABLES}
         self.held_expected = expected_rows(self.pipeline.org, "Account")
         self.noted = unhealed(self.pipeline)
@@ -145,7 +145,7 @@ class Holes:
 @pytest.fixture(scope="module")
 def holes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holes]:
     print(f"seed {SEED}")
-    with story(tmp_path_factory.mktemp("doubts"), TABLES, seed=SEED) as pipeline:
+    with story(tmp_path_factory.mktemp("suspects"), TABLES, seed=SEED) as pipeline:
         description = Holes(pipeline)
         description.make_record_holes()
         description.make_entity_holes()
@@ -180,7 +180,7 @@ def test_the_ledger_says_why_in_words_where_the_event_alone_does_not(holes: Hole
     assert all(detail[reason] for reason in ("undecodable_payload", "GAP_OVERFLOW", "wildcard"))
 
 
-def test_rows_in_doubt_are_marked_and_keep_what_was_known_before_the_hole(holes: Holes) -> None:
+def test_suspect_rows_are_marked_and_keep_what_was_known_before_the_hole(holes: Holes) -> None:
     held, before = holes.held["Account"], holes.before["Account"]
     assert waits(held) == holes.holes.keys()
     system = {"_in_doubt", "_position"}
@@ -199,7 +199,7 @@ def test_all_other_records_flow_meanwhile(holes: Holes) -> None:
     assert holes.plain
 
 
-def test_a_table_in_doubt_is_marked_as_a_whole_and_stands_just_before_the_hole(holes: Holes) -> None:
+def test_a_suspect_table_is_marked_as_a_whole_and_stands_just_before_the_hole(holes: Holes) -> None:
     for entity in WHOLE:
         held = holes.held[entity]
         assert waits(held) == held.keys(), entity
@@ -208,14 +208,14 @@ def test_a_table_in_doubt_is_marked_as_a_whole_and_stands_just_before_the_hole(h
         assert held[third]["Description"] != "waits for the whole table", entity
 
 
-def test_status_tells_what_is_in_doubt(holes: Holes) -> None:
+def test_status_tells_what_is_suspect(holes: Holes) -> None:
     reasons: dict[str, int] = {}
     for reason, _ in holes.holes.values():
         reasons[reason] = reasons.get(reason, 0) + 1
-    assert holes.description["Account"]["open_doubts"] == reasons
-    assert holes.description["Account"]["in_doubt"] == len(holes.holes)
+    assert holes.description["Account"]["open_suspects"] == reasons
+    assert holes.description["Account"]["suspects"] == len(holes.holes)
     for entity, reason in WHOLE.items():
-        assert holes.description[entity]["open_doubts"] == {reason: 1}
+        assert holes.description[entity]["open_suspects"] == {reason: 1}
 
 
 def test_nothing_is_lost_while_the_org_cannot_be_read(holes: Holes) -> None:
@@ -226,7 +226,7 @@ def test_nothing_is_lost_while_the_org_cannot_be_read(holes: Holes) -> None:
     assert {position for reason, position in holes.holes.values() if reason == "undecodable_payload"} <= kept
 
 
-def test_every_doubt_is_healed_once_the_org_can_be_read_and_what_waited_is_applied(holes: Holes) -> None:
+def test_every_entry_is_healed_once_the_org_can_be_read_and_what_waited_is_applied(holes: Holes) -> None:
     holes.pipeline.assert_equal_to_the_org()
     entries = ledger(holes.pipeline)
     assert len(entries) == len(holes.noted)

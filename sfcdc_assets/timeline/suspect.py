@@ -1,4 +1,4 @@
-"""Doubt: what an event says cannot be known to be the whole truth of a record, and why."""
+"""Suspects: records, or whole entities, of which the stream does not tell the whole truth, and why."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import polars as pl
 from sfcdc_assets.timeline.changes import UNDECODABLE
 
 
-class Doubt(StrEnum):
+class Reason(StrEnum):
     """Why a record (or a whole entity) is suspect until the org was read again (guarantee 7). What follows from each
-    reason: `doubt_behaviour`."""
+    reason: `suspect_behaviour`."""
 
     GAP_CREATE = "GAP_CREATE"
     """Salesforce could not make the event of a create."""
@@ -77,35 +77,35 @@ class Doubt(StrEnum):
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
     @classmethod
-    def _missing_(cls, value: object) -> Doubt | None:
+    def _missing_(cls, value: object) -> Reason | None:
         """Ledgers keep the names that reasons had before."""
         return {"lost_place": cls.LOST_CHECKPOINT, "untold_value": cls.MISSING_VALUE}.get(str(value))
 
 
-REASON_OF_CHANGE_TYPE: dict[str, Doubt] = {
-    "GAP_CREATE": Doubt.GAP_CREATE,
-    "GAP_UPDATE": Doubt.GAP_UPDATE,
-    "GAP_DELETE": Doubt.GAP_DELETE,
-    "GAP_UNDELETE": Doubt.GAP_UNDELETE,
-    "GAP_OVERFLOW": Doubt.GAP_OVERFLOW,
-    "SNAPSHOT": Doubt.UNKNOWN_CHANGE_TYPE,
-    "UNKNOWN": Doubt.UNKNOWN_CHANGE_TYPE,
-    UNDECODABLE: Doubt.UNDECODABLE_PAYLOAD,
+REASON_OF_CHANGE_TYPE: dict[str, Reason] = {
+    "GAP_CREATE": Reason.GAP_CREATE,
+    "GAP_UPDATE": Reason.GAP_UPDATE,
+    "GAP_DELETE": Reason.GAP_DELETE,
+    "GAP_UNDELETE": Reason.GAP_UNDELETE,
+    "GAP_OVERFLOW": Reason.GAP_OVERFLOW,
+    "SNAPSHOT": Reason.UNKNOWN_CHANGE_TYPE,
+    "UNKNOWN": Reason.UNKNOWN_CHANGE_TYPE,
+    UNDECODABLE: Reason.UNDECODABLE_PAYLOAD,
 }
 """Change types that say something happened but not what."""
 
 
 @dataclass(frozen=True)
-class NewDoubt:
-    """A record that came into doubt (`*`: the entity), why, and at which position."""
+class NewSuspect:
+    """A record that became suspect (`*`: the entity), why, and at which position."""
 
     record_id: str
-    reason: Doubt
+    reason: Reason
     position: int
     detail: str | None
 
 
-DOUBTS = pl.Schema(
+SUSPECTS = pl.Schema(
     [
         ("record_id", pl.String()),
         ("reason", pl.String()),
@@ -114,4 +114,4 @@ DOUBTS = pl.Schema(
         ("detail", pl.String()),
     ]
 )
-"""One row for each record that came into doubt: why, at which event, and what the error said."""
+"""One row for each record that became suspect: why, at which event, and what the error said."""

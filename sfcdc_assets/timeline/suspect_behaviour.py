@@ -1,4 +1,4 @@
-"""What follows from each reason of doubt: who notices it, what waits for it, whether rows are marked, what answers it.
+"""What follows from each reason: who notices a suspect, what waits for it, whether rows are marked, what answers it.
 
 docs/tables.md has this table for readers; a test holds the two together.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from sfcdc_assets.timeline.doubt import Doubt
+from sfcdc_assets.timeline.suspect import Reason
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,30 @@ _EVENT = Behaviour("record", "event")
 _BATCH = Behaviour("record", "batch")
 _ENTITY = Behaviour("entity", "event", answered_by="snapshot")
 
-BEHAVIOUR: dict[Doubt, Behaviour] = {
-    Doubt.GAP_CREATE: _EVENT,
-    Doubt.GAP_UPDATE: _EVENT,
-    Doubt.GAP_DELETE: _EVENT,
-    Doubt.GAP_UNDELETE: _EVENT,
-    Doubt.GAP_OVERFLOW: _ENTITY,
-    Doubt.WILDCARD: _ENTITY,
-    Doubt.UNPROVEN_DIFF: _BATCH,
-    Doubt.BASELESS_DIFF: _BATCH,
-    Doubt.HASHED_DIFF: _BATCH,
-    Doubt.UNKNOWN_RECORD: _BATCH,
-    Doubt.DELETED_RECORD: _BATCH,
-    Doubt.UNDECODABLE_PAYLOAD: _EVENT,
-    Doubt.UNKNOWN_CHANGE_TYPE: _EVENT,
-    Doubt.LOST_CHECKPOINT: Behaviour("entity", "stream", answered_by="snapshot"),
-    Doubt.MISSED_EVENTS: Behaviour("entity", "setup", answered_by="snapshot", settles_ms=SETUP_SETTLES_MS),
-    Doubt.OFF_CHANNEL: Behaviour("entity", "setup", answered_by="snapshot"),
-    Doubt.MISSING_VALUE: _EVENT,
-    Doubt.SILENT_CHANGE: Behaviour("record", "batch", blocks=False, marks=False),
-    Doubt.NEW_FIELD: Behaviour("entity", "schema", blocks=False, marks=False, answered_by="snapshot"),
-    Doubt.RETYPED_FIELD: Behaviour("entity", "schema", answered_by="snapshot"),
-    Doubt.STALE_SNAPSHOT: Behaviour("record", "snapshot"),
-    Doubt.UNREADABLE_ROW: Behaviour("record", "snapshot"),
-    Doubt.VANISHED: Behaviour(
+BEHAVIOUR: dict[Reason, Behaviour] = {
+    Reason.GAP_CREATE: _EVENT,
+    Reason.GAP_UPDATE: _EVENT,
+    Reason.GAP_DELETE: _EVENT,
+    Reason.GAP_UNDELETE: _EVENT,
+    Reason.GAP_OVERFLOW: _ENTITY,
+    Reason.WILDCARD: _ENTITY,
+    Reason.UNPROVEN_DIFF: _BATCH,
+    Reason.BASELESS_DIFF: _BATCH,
+    Reason.HASHED_DIFF: _BATCH,
+    Reason.UNKNOWN_RECORD: _BATCH,
+    Reason.DELETED_RECORD: _BATCH,
+    Reason.UNDECODABLE_PAYLOAD: _EVENT,
+    Reason.UNKNOWN_CHANGE_TYPE: _EVENT,
+    Reason.LOST_CHECKPOINT: Behaviour("entity", "stream", answered_by="snapshot"),
+    Reason.MISSED_EVENTS: Behaviour("entity", "setup", answered_by="snapshot", settles_ms=SETUP_SETTLES_MS),
+    Reason.OFF_CHANNEL: Behaviour("entity", "setup", answered_by="snapshot"),
+    Reason.MISSING_VALUE: _EVENT,
+    Reason.SILENT_CHANGE: Behaviour("record", "batch", blocks=False, marks=False),
+    Reason.NEW_FIELD: Behaviour("entity", "schema", blocks=False, marks=False, answered_by="snapshot"),
+    Reason.RETYPED_FIELD: Behaviour("entity", "schema", answered_by="snapshot"),
+    Reason.STALE_SNAPSHOT: Behaviour("record", "snapshot"),
+    Reason.UNREADABLE_ROW: Behaviour("record", "snapshot"),
+    Reason.VANISHED: Behaviour(
         "read",
         "snapshot",
         blocks=False,
@@ -74,7 +74,7 @@ BEHAVIOUR: dict[Doubt, Behaviour] = {
         again=True,
         pauses_ms=(600_000, 86_400_000),  # a snapshot that was not believed costs the most
     ),
-    Doubt.VIEW_ALL_MISSING: Behaviour(
+    Reason.VIEW_ALL_MISSING: Behaviour(
         "read",
         "snapshot",
         blocks=False,
@@ -83,7 +83,7 @@ BEHAVIOUR: dict[Doubt, Behaviour] = {
         again=True,
         pauses_ms=(30_000, 300_000),  # to ask for a permission costs the least
     ),
-    Doubt.NOT_READABLE: Behaviour(
+    Reason.NOT_READABLE: Behaviour(
         "read",
         "snapshot",
         blocks=False,
@@ -92,11 +92,11 @@ BEHAVIOUR: dict[Doubt, Behaviour] = {
         again=True,
         pauses_ms=(30_000, 3_600_000),  # hundreds of objects may be so, each of which costs requests
     ),
-    Doubt.DRIFT: Behaviour("record", "audit", blocks=False, marks=False, again=True),
+    Reason.DRIFT: Behaviour("record", "audit", blocks=False, marks=False, again=True),
 }
 
 
-def _reasons(wanted: Callable[[Behaviour], bool]) -> frozenset[Doubt]:
+def _reasons(wanted: Callable[[Behaviour], bool]) -> frozenset[Reason]:
     return frozenset(reason for reason, behaviour in BEHAVIOUR.items() if wanted(behaviour))
 
 

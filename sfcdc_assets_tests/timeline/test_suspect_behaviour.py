@@ -1,4 +1,4 @@
-"""Each reason of doubt has one row of behaviour, and the page for readers has the same one."""
+"""Each reason for a suspect has one row of behaviour, and the page for readers has the same one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from sfcdc_assets.timeline.doubt import Doubt
-from sfcdc_assets.timeline.doubt_behaviour import BEHAVIOUR, OF_A_SNAPSHOT, REFUSED_READS, UNMARKED
+from sfcdc_assets.timeline.suspect import Reason
+from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, OF_A_SNAPSHOT, REFUSED_READS, UNMARKED
 from sfcdc_assets_tests.documentation import ROOT
 
 ABOUT = {"record": "the record", "entity": "the entity", "read": "a read of the entity"}
 
 
 def test_every_reason_has_its_behaviour():
-    assert set(BEHAVIOUR) == set(Doubt)
+    assert set(BEHAVIOUR) == set(Reason)
 
 
 def test_the_page_about_tables_says_what_the_code_does():
@@ -38,11 +38,11 @@ def test_what_blocks_events_marks_rows_so_that_readers_see_it(reason):
 
 
 def test_the_sets_that_code_asks_for_are_those_of_the_table():
-    assert {Doubt.STALE_SNAPSHOT, Doubt.UNREADABLE_ROW} == OF_A_SNAPSHOT
-    assert {Doubt.DRIFT, Doubt.SILENT_CHANGE} == UNMARKED
-    assert {Doubt.VANISHED, Doubt.VIEW_ALL_MISSING, Doubt.NOT_READABLE} == REFUSED_READS
+    assert {Reason.STALE_SNAPSHOT, Reason.UNREADABLE_ROW} == OF_A_SNAPSHOT
+    assert {Reason.DRIFT, Reason.SILENT_CHANGE} == UNMARKED
+    assert {Reason.VANISHED, Reason.VIEW_ALL_MISSING, Reason.NOT_READABLE} == REFUSED_READS
 
 
 @pytest.mark.parametrize(("before", "reason"), [("lost_place", "lost_checkpoint"), ("untold_value", "missing_value")])
 def test_a_reason_that_an_older_ledger_names_is_known_by_its_name_of_today(before, reason):
-    assert Doubt(before) == Doubt(reason)
+    assert Reason(before) == Reason(reason)

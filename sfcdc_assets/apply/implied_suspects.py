@@ -1,4 +1,4 @@
-"""Open doubts about contacts that their accounts' rows show to have changed, or that are not in step with them."""
+"""Open entries about contacts that their accounts' rows show to have changed, or that are not in step with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.timeline.doubt import Doubt, NewDoubt
 from sfcdc_assets.timeline.implied_change import (
     FLAG,
     POINTED_AT,
@@ -25,15 +24,16 @@ from sfcdc_assets.timeline.implied_change import (
     known_by_hash,
     not_in_step,
 )
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 
 @retry_on_conflict
-def doubt_others(
+def suspect_others(
     warehouse: Warehouse, channel: str, silent: Sequence[SilentChange], pointer_key: HashKey | None = None
 ) -> int:
     """Note the records in the ledger of their own entity, whose next run reads them back; returns how many are new.
 
-    `channel` is that of `silent`'s positions. An entity that was never copied needs no doubt: its snapshot is still to
+    `channel` is that of `silent`'s positions. An entity that was never copied needs no entry: its snapshot is still to
     come. One that follows another channel is read after all that has landed there.
     `pointer_key`: of the column that names the records, where it is hashed.
     """
@@ -41,21 +41,21 @@ def doubt_others(
     if followed is None:
         return 0
     landed = RawEvents.open(warehouse).last_position(followed)
-    doubts = [
-        NewDoubt(each.record_id, Doubt.SILENT_CHANGE, each.position if followed == channel else landed, each.detail)
+    suspects = [
+        NewSuspect(each.record_id, Reason.SILENT_CHANGE, each.position if followed == channel else landed, each.detail)
         for each in known_by_hash(silent, _record_ids(warehouse) if pointer_key else (), pointer_key)
     ]
-    return len(Ledger.open_or_create(warehouse, POINTED_AT).note(doubts, followed, landed, clock.now_ms()))
+    return len(Ledger.open_or_create(warehouse, POINTED_AT).note(suspects, followed, landed, clock.now_ms()))
 
 
 @retry_on_conflict
 def compare_snapshots(warehouse: Warehouse, columns: Collection[str], key: HashKey | None = None) -> int:
-    """Once after each snapshot of either entity, doubt the contacts that are not in step with the accounts.
+    """Once after each snapshot of either entity, make suspect the contacts that are not in step with the accounts.
 
     `columns` are those of the entity that was just applied: only in an org with person accounts there is work.
 
     Their snapshots are taken one after the other, and an account may become a person between them: its event is in the
-    one and the contact's flag is not in the other. `key`: of hashed columns. Returns how many doubts are new.
+    one and the contact's flag is not in the other. `key`: of hashed columns. Returns how many entries are new.
     """
     if POINTER not in columns and FLAG not in columns:
         return 0
@@ -76,8 +76,8 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str], key: HashK
         key if POINTER in hashed_fields(accounts.schema).names else None,
         key if FLAG in hashed_fields(contacts.schema).names else None,
     )
-    doubts = [NewDoubt(each, Doubt.SILENT_CHANGE, landed, "not in step with its account") for each in wrong]
-    return len(ledger.note(doubts, channel, landed, clock.now_ms(), versions))
+    suspects = [NewSuspect(each, Reason.SILENT_CHANGE, landed, "not in step with its account") for each in wrong]
+    return len(ledger.note(suspects, channel, landed, clock.now_ms(), versions))
 
 
 def _record_ids(warehouse: Warehouse) -> Sequence[str]:
