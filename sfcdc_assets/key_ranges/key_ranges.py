@@ -52,9 +52,9 @@ class KeyRange:
     firsts: tuple[str, ...] = ()
 
     def parts(self, concerned: pl.Series | None) -> tuple[KeyRange, ...]:
-        """The files that may hold records with these Ids of the range, of any number, or where they come to if they are
-        new, as ranges of neighbouring files: all that a batch of these records reads and writes. The whole range for
-        None."""
+        """Find the files that may hold records with these Ids of the range, of any number, or where they come to if
+        new, as ranges of neighbouring files: all that a batch of these records reads and writes. The whole range
+        for None."""
         if concerned is None or len(self.firsts) < 2:
             return (self,)
         lowers = [self.lower, *self.firsts[1:]]
@@ -212,7 +212,7 @@ def key_ranges_of_table(
 
 
 def _neighbours(groups: Iterable[tuple[IdRange, ...]]) -> Iterator[tuple[IdRange, ...]]:
-    """The groups, with single files put together that are no more than a file after a split."""
+    """Put single files together that are no more than a file after a split."""
     some: list[IdRange] = []
     for group in groups:
         more = [*some, *group]
@@ -242,7 +242,7 @@ def _cut(
 
 
 def piece_bytes(table_bytes: int) -> int:
-    """What a piece of a table of so many bytes is to have."""
+    """Return the bytes that a piece of a table of so many bytes is to have."""
     return max(PIECE_BYTES, table_bytes // PIECES)
 
 
