@@ -62,6 +62,7 @@ class BlindSpots:
             *self._suspects(),
             *self._unseen(),
             *self._changed_and_deleted(),
+            *self._created_and_deleted(),
             *self._in_one_second(),
         ]
         self._of: dict[str, list[BlindSpot]] = defaultdict(list)
@@ -148,6 +149,19 @@ class BlindSpots:
                             read = self._first_reading(entity, name, since)
                             until = read.done_at if read else inf
                             yield BlindSpot(entity, change.record_id, name, since, until, "changed and deleted")
+
+    def _created_and_deleted(self) -> Iterator[BlindSpot]:
+        """What one transaction had created and deleted: it is in the recycle bin, and no event is about it. Known when
+        it is read from there."""
+        for entity in self._life.org.definitions:
+            for record in self._life.org.records(entity, include_deleted=True):
+                record_id, since = str(record["Id"]), int(record["CreatedDate"])
+                if record["IsDeleted"] and (entity, record_id) not in self._touched:
+                    read = next(
+                        (s for s in self._life.diary.snapshots if s.entity == entity and s.begun_at >= since), None
+                    )
+                    until = read.done_at if read else inf
+                    yield BlindSpot(entity, record_id, None, since, until, "created and deleted")
 
     def _in_one_second(self) -> Iterator[BlindSpot]:
         """What the second of two transactions in one second changed, where a read begun while REST lagged by more than
