@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import sfcdc_assets
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, RAW_EVENTS
 from sfcdc_assets.cli.demo_parts.emulated_org import open_org
 from sfcdc_assets.emulator.serving.server import EmulatorServer
@@ -173,3 +174,9 @@ def test_the_readme_names_commands_that_are_there() -> None:
     reported = set(re.findall(r"^\| `sfcdc ([\w-]+)`", README.read_text(), re.MULTILINE))
     assert reported
     assert reported <= set(COMMANDS)
+
+
+def test_the_readme_names_the_public_python_api() -> None:
+    for name in sfcdc_assets.__all__:
+        assert callable(getattr(sfcdc_assets, name))
+        assert f"`{name}`" in README.read_text()

@@ -12,6 +12,8 @@ from sfcdc_assets_tests.benchmarks.stage import Figure, ratio
 BEGIN = "<!-- figures: written by `make bench` from benchmarks.json -->"
 END = "<!-- end of figures -->"
 HEAD = ("case", "ours", "instead", "ours / instead", "goal", "reached")
+"""Of the tables in a terminal, with every spread."""
+_PAGE_HEAD = ("case", "ours", "instead (ours / instead)", "goal")
 
 
 def with_figures(page: str, results: Mapping[str, Result]) -> str:
@@ -27,15 +29,14 @@ def with_figures(page: str, results: Mapping[str, Result]) -> str:
 
 
 def _section(result: Result, usual: str) -> str:
-    rows = [row for figure in result.figures for row in figure_rows(figure)]
     machine = "" if result.machine == usual else f", with {result.machine}"
     return "\n".join(
         [
             f"### {result.title}",
             "",
-            _line(HEAD),
-            _line("---" for _ in HEAD),
-            *(_line(row) for row in rows),
+            _line(_PAGE_HEAD),
+            _line("---" for _ in _PAGE_HEAD),
+            *(_line(_page_row(figure)) for figure in result.figures),
             "",
             f"What limits it: {' '.join(result.limit.split())} ({result.date}, {result.seconds:.0f} s{machine}.)",
             "",
@@ -43,13 +44,37 @@ def _section(result: Result, usual: str) -> str:
     )
 
 
+def _page_row(figure: Figure) -> Sequence[str]:
+    """One row a figure: medians of what it is compared with, and whether the goal is reached."""
+    instead = [
+        f"{peer}: {number(median(figure.peers[peer]))} ({ratio(figure.ours, figure.peers[peer]):.2f})"
+        for peer in _peers(figure)
+    ]
+    goal, reached = _goal(figure)
+    return (
+        figure.case,
+        spread(figure.ours, figure.unit),
+        "; ".join(instead),
+        f"{goal}: {reached.replace(': ', ', ')}" if goal else "",
+    )
+
+
+def _peers(figure: Figure) -> Sequence[str]:
+    """The one that the goal is about first."""
+    return sorted(figure.peers, key=lambda peer: figure.goal is None or figure.goal.of != peer)
+
+
+def _goal(figure: Figure) -> tuple[str, str]:
+    if figure.goal is None or figure.value is None:
+        return "", ""
+    reached = "yes" if figure.goal.is_reached(figure.value) else f"no: {number(figure.value)}"
+    return figure.goal.text(figure.unit), reached
+
+
 def figure_rows(figure: Figure) -> Iterable[Sequence[str]]:
     ours = spread(figure.ours, figure.unit)
-    goal, reached = "", ""
-    if figure.goal is not None and figure.value is not None:
-        goal = figure.goal.text(figure.unit)
-        reached = "yes" if figure.goal.is_reached(figure.value) else f"no: {number(figure.value)}"
-    peers = sorted(figure.peers, key=lambda peer: figure.goal is None or figure.goal.of != peer)
+    goal, reached = _goal(figure)
+    peers = _peers(figure)
     if not peers:
         yield figure.case, ours, "", "", goal, reached
     for nth, peer in enumerate(peers):
