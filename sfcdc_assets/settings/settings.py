@@ -134,10 +134,10 @@ class Settings(BaseSettings):
     cut_retention_days: int = Field(default=7, ge=1, le=28)
     """How many days a consistent cut can be opened, 1 to 28; the files and log entries that it needs are kept as long.
     After the hours of the next three settings one cut a day is kept."""
-    cut_batch_hours: float = Field(default=0.25, ge=0.25, le=48)
+    cut_batch_hours: float = Field(default=1.0, ge=0.25, le=48)
     """For how many hours the cut of every batch is kept, 0.25 to 48. Who opens the newest cut can read it for eight
     minutes longer than that at least."""
-    cut_minute_hours: float = Field(default=0.5, ge=0.25, le=672)
+    cut_minute_hours: float = Field(default=2.0, ge=0.25, le=672)
     """For how many hours one cut a minute is kept, 0.25 to 672."""
     cut_hour_hours: float = Field(default=24.0, ge=1, le=672)
     """For how many hours one cut an hour is kept, 1 to 672."""

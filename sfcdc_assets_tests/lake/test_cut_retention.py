@@ -27,12 +27,12 @@ def kept(rows: pl.DataFrame, at: datetime = NOW) -> list[int]:
     return rows.filter(RETENTION.kept(rows, at))["position"].to_list()
 
 
-def test_of_a_week_of_batches_every_five_seconds_two_hundred_cuts_are_kept() -> None:
+def test_of_a_week_of_batches_every_five_seconds_eight_hundred_cuts_are_kept() -> None:
     rows = cuts(list(range(0, 8 * 86_400, 5)))
     ages = [(NOW - reached).total_seconds() for reached in rows.filter(RETENTION.kept(rows, NOW))["applied_at"]]
-    assert sum(age <= 900 for age in ages) == 181
-    assert sum(900 < age <= 1_800 for age in ages) == 15
-    assert sum(1_800 < age <= 86_400 for age in ages) == 23
+    assert sum(age <= 3_600 for age in ages) == 721
+    assert sum(3_600 < age <= 7_200 for age in ages) == 60
+    assert sum(7_200 < age <= 86_400 for age in ages) == 22
     assert sum(86_400 < age <= 7 * 86_400 for age in ages) == 6
     assert max(ages) <= 7 * 86_400
 

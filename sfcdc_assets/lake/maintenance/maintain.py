@@ -58,8 +58,8 @@ class Retention:
     payload_days: int | None = None
     log_hours: int = LOG_HOURS
     hour_cut_hours: float = 24.0
-    minute_cut_hours: float = 0.5
-    batch_cut_hours: float = 0.25
+    minute_cut_hours: float = 2.0
+    batch_cut_hours: float = 1.0
 
     @property
     def of_cuts(self) -> CutRetention:

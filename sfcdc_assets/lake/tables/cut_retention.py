@@ -26,8 +26,8 @@ class CutRetention:
 
     days: int = 7
     hours_hours: float = 24.0
-    minutes_hours: float = 0.5
-    all_hours: float = 0.25
+    minutes_hours: float = 2.0
+    all_hours: float = 1.0
 
     def kept(self, cuts: pl.DataFrame, at: datetime) -> pl.Series:
         """Return whether each of the cuts (`COLUMNS`, in any order) is kept at a time."""
