@@ -135,7 +135,7 @@ def _may_lie(metadata: pq.FileMetaData, number: int, key_range: KeyRange) -> boo
 
 
 def is_within(key_range: KeyRange) -> pl.Expr:
-    """Whether a row's Id lies in the range."""
+    """Return whether a row's Id lies in the range."""
     within = pl.col("Id") >= key_range.lower
     return within if key_range.upper is None else within & (pl.col("Id") < key_range.upper)
 
