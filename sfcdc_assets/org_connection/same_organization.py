@@ -10,6 +10,7 @@ Some orgs legitimately get another id: a refreshed sandbox does. A person accept
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sfcdc_assets.lake.delta.commit_probe import check_commits
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
@@ -19,8 +20,10 @@ from sfcdc_assets.lake.tables.organization import OrganizationLog, commits_are_a
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
-from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.record_id import eighteen_characters
+
+if TYPE_CHECKING:  # it imports the client of REST, which `sfcdc status` does not need
+    from sfcdc_assets.salesforce.instance import InstanceName
 
 
 class WrongOrganization(SfcdcError):
