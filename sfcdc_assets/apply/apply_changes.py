@@ -42,7 +42,7 @@ _SUMMED = (
 )
 
 
-def told_as_one(first: ApplyReport, second: ApplyReport) -> ApplyReport:
+def merged_report(first: ApplyReport, second: ApplyReport) -> ApplyReport:
     """Return one report of two applications, from where the first began to where the second ended."""
     sums = {name: getattr(first, name) + getattr(second, name) for name in _SUMMED}
     committed = [*(first.committed or ()), *(second.committed or ())]
@@ -92,7 +92,7 @@ def apply_entity(
         found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
         if isinstance(found, Exception):
             raise found
-        done = found if done is None else told_as_one(done, found)
+        done = found if done is None else merged_report(done, found)
     return done
 
 
@@ -202,7 +202,7 @@ class Applier:
             if isinstance(error, ConcurrentCommit) or self._spark_is_lost():
                 return self.apply(wanted)
             raise
-        return told_as_one(done, self.apply(wanted)) if done.has_more else done
+        return merged_report(done, self.apply(wanted)) if done.has_more else done
 
     def apply(self, wanted: ToApply) -> ApplyReport:
         """Apply both halves for one entity."""

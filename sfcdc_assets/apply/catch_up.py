@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, Committed, Prepared, Ready, ToApply, told_as_one
+from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, Committed, Prepared, Ready, ToApply, merged_report
 from sfcdc_assets.apply.following import Following
 from sfcdc_assets.apply.note_cut import note_cut
 from sfcdc_assets.entities.entities import EntityState, entity_states
@@ -166,13 +166,13 @@ class CatchUp:
         if isinstance(ready, Committed):
             report, at_ms = ready.report, ready.at_ms
             if report.has_more:
-                report = told_as_one(report, self._applier.apply(wanted))
+                report = merged_report(report, self._applier.apply(wanted))
         else:
             report, at_ms = self._applier.commit(wanted, ready), self._clock_ms()
         del ready
         applied = self._read_back(Applied(report, at_ms))
         if applied.has_read:
-            applied = replace(applied, report=told_as_one(report, self._applier.apply(wanted)))
+            applied = replace(applied, report=merged_report(report, self._applier.apply(wanted)))
         applied = replace(applied, api_requests=self._org.session.calls - calls)
         self._listener.brought_up_to_date(applied)
         return applied
@@ -224,7 +224,7 @@ class CatchUp:
         return self._lander.failures
 
     @property
-    def told_until_ms(self) -> Mapping[str, int]:
+    def landed_until_ms(self) -> Mapping[str, int]:
         """Channel -> the time (epoch ms) before which all that the org committed has landed and is complete."""
         return {channel: through_ms for channel, (_, through_ms) in self._drained.items()}
 

@@ -74,7 +74,7 @@ class EntityBatch:
             & (pc.field("position") > events.after)
             & (pc.field("position") <= events.up_to)
         )
-        # Files that delta-rs wrote again (payloads given up, a compaction) come with view types of their own. What is
+        # Files that delta-rs wrote again (payloads deleted, a compaction) come with view types of their own. What is
         # named in a list is no folder, and the store need not be asked.
         source = ds.dataset([path], schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
         for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):

@@ -23,7 +23,7 @@ from sfcdc_assets.change_events.event_schema import (
     parse_event_schema,
     schema_fields,
 )
-from sfcdc_assets.change_events.header import AVRO_READ_ERRORS, header_from_values, plain_change_type, told
+from sfcdc_assets.change_events.header import AVRO_READ_ERRORS, error_text, header_from_values, plain_change_type
 
 _REMEMBERED_UPDATES = 1024
 """Updates of an org repeat a few sets of fields; what each set means is worked out once."""
@@ -55,7 +55,7 @@ class EventDecoder:
         try:
             body: Any = fastavro.schemaless_reader(source, self._avro_schema)
         except AVRO_READ_ERRORS as error:
-            raise self._error(f"its bytes do not fit the schema ({told(error)})") from None
+            raise self._error(f"its bytes do not fit the schema ({error_text(error)})") from None
         if source.tell() != len(payload):
             raise self._error(f"{len(payload) - source.tell()} bytes are left over, so this is not the event's schema")
         values = body[HEADER_FIELD]

@@ -100,7 +100,7 @@ class EventCells:
                 plain.append((field.name, leaf))
             elif (position, None) not in sent:
                 parts.append((field.name, leaf))
-        told = {field.name for field in whole}
+        names_of_whole = {field.name for field in whole}
         switchable = self._switchable((*changed, *nulled))
         return Update(
             self._nulls(nulls),
@@ -108,7 +108,7 @@ class EventCells:
             tuple(parts),
             tuple(whole),
             diff_columns,
-            {name: column for name, column in switchable.items() if name not in told},
+            {name: column for name, column in switchable.items() if name not in names_of_whole},
             named_fields({*changed, *nulled, *diffs}, self._layout),
         )
 

@@ -59,7 +59,7 @@ def read_header(payload: bytes, schema: Mapping[str, Any] | None = None) -> Chan
     try:
         values: Any = fastavro.schemaless_reader(io.BytesIO(payload), avro_schema)
     except AVRO_READ_ERRORS as error:
-        raise HeaderError(f"its bytes do not fit the header's schema ({told(error)})") from None
+        raise HeaderError(f"its bytes do not fit the header's schema ({error_text(error)})") from None
     return header_from_values(values, symbols)
 
 
@@ -69,7 +69,7 @@ def header_record(schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return _DEFAULT_HEADER if schema is None else header_schema(schema)
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """One of `AVRO_READ_ERRORS` in words that are the same each time: fastavro names the object it read from, too."""
     return f"{type(error).__name__}: {_SOURCE.sub('', str(error))}"
 

@@ -128,10 +128,10 @@ def _may_lie(metadata: pq.FileMetaData, number: int, key_range: KeyRange) -> boo
     """Return whether a row group may have rows in the key range."""
     group = metadata.row_group(number)
     columns = (group.column(index) for index in range(group.num_columns))
-    told = next((each.statistics for each in columns if each.path_in_schema == "Id"), None)
-    if told is None or not told.has_min_max:
+    statistics = next((each.statistics for each in columns if each.path_in_schema == "Id"), None)
+    if statistics is None or not statistics.has_min_max:
         return True
-    return bool(told.max >= key_range.lower and (key_range.upper is None or told.min < key_range.upper))
+    return bool(statistics.max >= key_range.lower and (key_range.upper is None or statistics.min < key_range.upper))
 
 
 def is_within(key_range: KeyRange) -> pl.Expr:

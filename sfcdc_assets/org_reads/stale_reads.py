@@ -22,7 +22,7 @@ from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.changes import names_one_record
 from sfcdc_assets.timeline.suspect import Reason
-from sfcdc_assets.timeline.untrusted_rows import Distrusted
+from sfcdc_assets.timeline.untrusted_rows import UntrustedRecord
 
 SKEW = timedelta(seconds=2)
 """Commit timestamps of one transaction, and SystemModstamp, may differ by a second or two."""
@@ -92,7 +92,7 @@ def stale_records(
     last_page: pa.Table,
     lag_ms: int,
     of_another_org: int,
-) -> list[Distrusted]:
+) -> list[UntrustedRecord]:
     """Return records of which recent events say other than a snapshot of which all pages but the last one are in the
     table.
 
@@ -116,14 +116,16 @@ def stale_records(
     # What was created lately is in the recycle bin if it is not alive.
     missing = ((said_alive(events) | created(events)) & named) - set(rows["Id"].to_list())
     late = dict.fromkeys(missing, "it is not there yet") | dict.fromkeys(older, "its row is older than its last event")
-    return _distrusted(progress, Reason.STALE_SNAPSHOT, late)
+    return _untrusted(progress, Reason.STALE_SNAPSHOT, late)
 
 
-def unreadable_records(progress: SnapshotProgress, problems: Mapping[str, str]) -> list[Distrusted]:
+def unreadable_records(progress: SnapshotProgress, problems: Mapping[str, str]) -> list[UntrustedRecord]:
     """Return records of a page whose rows could not be read, each with its problem."""
-    return _distrusted(progress, Reason.UNREADABLE_ROW, problems)
+    return _untrusted(progress, Reason.UNREADABLE_ROW, problems)
 
 
-def _distrusted(progress: SnapshotProgress, reason: Reason, problems: Mapping[str, str]) -> list[Distrusted]:
+def _untrusted(progress: SnapshotProgress, reason: Reason, problems: Mapping[str, str]) -> list[UntrustedRecord]:
     description = f"snapshot {progress.snapshot_number}: "
-    return [Distrusted(record_id, reason, description + problem) for record_id, problem in sorted(problems.items())]
+    return [
+        UntrustedRecord(record_id, reason, description + problem) for record_id, problem in sorted(problems.items())
+    ]

@@ -186,15 +186,15 @@ def _take(
     unreadable: dict[str, str] = {}
     vanished = None
     for page, after in read_pages(org.session, progress, columns, sleep=sleep, on_unreadable=unreadable.update):
-        distrusted = unreadable_records(after, unreadable)
+        untrusted = unreadable_records(after, unreadable)
         unreadable.clear()
         if after.complete:
             accepted_at = OrganizationLog(warehouse).accepted_at(channel)
-            distrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
-            suspected = {each.record_id for each in distrusted}
+            untrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
+            suspected = {each.record_id for each in untrusted}
             if accepted_at <= (complete.position if complete else 0):
                 vanished = vanished_rows(warehouse, snapshots, after, page, suspected, org.vanish_limits)
-        snapshots.add_page(page, after, clock_ms(), distrusted, believed=vanished is None)
+        snapshots.add_page(page, after, clock_ms(), untrusted, believed=vanished is None)
         on_page(after)
         progress = after
         if vanished is not None:

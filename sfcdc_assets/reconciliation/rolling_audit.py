@@ -61,8 +61,8 @@ def audit_budget(audits: RollingAudits, org: OrgConnection, percent: float, now_
     budget = _of(audits, allowance, percent, now_ms)
     is_old = budget.now > 1 and now_ms - allowance.asked_at_ms >= HOUR_MS
     if is_old or not allowance.asked_at_ms:
-        told = org.api_allowance()
-        asked = (told.maximum, told.remaining) if told else (LEAST_ALLOWANCE, LEAST_ALLOWANCE)
+        shown = org.api_allowance()
+        asked = (shown.maximum, shown.remaining) if shown else (LEAST_ALLOWANCE, LEAST_ALLOWANCE)
         allowance = Allowance(*asked, now_ms)
         audits.count_requests(1, now_ms, allowance)
         audits.forget_old(now_ms)
@@ -108,17 +108,17 @@ def look(
     org: OrgConnection,
     built: Mapping[str, str],
     changed: Mapping[str, Collection[str]],
-    told_until_ms: Mapping[str, int],
+    landed_until_ms: Mapping[str, int],
     percent: float,
     most_looks: int = 1,
 ) -> RollingReport:
     """Compare what the budget allows for, in so many looks at most.
 
     `built`: entities that have a table, with their channels; `changed`: ids of the records a run has changed;
-    `told_until_ms`: channel -> the time before which all that the org committed is in the tables.
+    `landed_until_ms`: channel -> the time before which all that the org committed is in the tables.
     """
     audits, calls = RollingAudits(warehouse), org.session.calls
-    auditor = _Auditor(warehouse, org, built, told_until_ms)
+    auditor = _Auditor(warehouse, org, built, landed_until_ms)
     compared: Counter[str] = Counter()
     budget = audit_budget(audits, org, percent, clock.now_ms())
     for _ in range(most_looks if built else 0):
@@ -143,12 +143,12 @@ def look(
 
 class _Auditor:
     def __init__(
-        self, warehouse: Warehouse, org: OrgConnection, built: Mapping[str, str], told_until_ms: Mapping[str, int]
+        self, warehouse: Warehouse, org: OrgConnection, built: Mapping[str, str], landed_until_ms: Mapping[str, int]
     ) -> None:
         self._warehouse = warehouse
         self._org = org
         self._built = built
-        self._told_until_ms = told_until_ms
+        self._landed_until_ms = landed_until_ms
         self._schemas = Schemas(warehouse)
         self.differences: dict[tuple[str, str, str], Difference] = {}
         self.failed: list[str] = []
@@ -230,7 +230,7 @@ class _Auditor:
         return tuple(sorted(kept, key=lambda each: each.at_ms)[:MOST_SUSPICIONS])
 
     def _is_decidable(self, entity: str, suspicion: Suspicion) -> bool:
-        return suspicion.at_ms < self._told_until_ms.get(self._built[entity], 0)
+        return suspicion.at_ms < self._landed_until_ms.get(self._built[entity], 0)
 
     def _window(self, table: CurrentState, lower: str) -> tuple[IdWindow, list[str], str]:
         """Return the window that begins at an Id, its live records, and where the next one begins, which is always

@@ -66,7 +66,7 @@ class UnknownSchema(ChangeEventError):
 
 
 class PayloadDropped(ChangeEventError):
-    """An event is to be applied whose payload was given up."""
+    """An event is to be applied whose payload was deleted."""
 
     def __init__(self, position: int) -> None:
         self.position = position

@@ -191,7 +191,10 @@ def hidden_changes(
     last = (
         blocked.sort("position", maintain_order=True)
         .group_by(pl.col("record_id").alias("Id"))
-        .agg(pl.col("commit_timestamp").max().alias("told"), pl.col("change_type").last().is_in(READABLE).alias("says"))
+        .agg(
+            pl.col("commit_timestamp").max().alias("reported"),
+            pl.col("change_type").last().is_in(READABLE).alias("says"),
+        )
     )
     modified = reads.select("Id", "_system_modstamp").join(known.with_columns(has_row=True), on="Id", how="left")
     modified = modified.join(last, on="Id", how="left").with_columns(pl.col("has_row").fill_null(value=False))
@@ -201,7 +204,7 @@ def hidden_changes(
     # An earlier read may have answered the same entry for the record: its version comes before.
     after = pl.max_horizontal("stands_at", pl.lit(until)) + 1
     lost = modified.filter(pl.col("has_row") & is_later & (after <= position))
-    is_ahead = (stamp > pl.max_horizontal("known", "told")).fill_null(value=False)
+    is_ahead = (stamp > pl.max_horizontal("known", "reported")).fill_null(value=False)
     ahead = modified.filter(is_ahead & pl.col("says").fill_null(until == position))
     differing = _differing(reads, rows, ahead.filter(pl.col("says").is_null())["Id"])
     ahead = ahead.filter(pl.col("says").is_not_null() | pl.col("Id").is_in(differing.implode()))

@@ -22,7 +22,7 @@ READ_COLUMNS = pa.schema(
 )
 """What a read tells beside the values: among it its watermark and when it was begun, by our clock. `_system_modstamp`
 null: the org has no such record any more. `_unread`: columns that the read says nothing about, because the object had
-no such field then or hid it; in a snapshot also what `state.distrust` says."""
+no such field then or hid it; in a snapshot also what `untrusted_rows` says."""
 
 
 def read_schema(columns: Sequence[Column]) -> pa.Schema:

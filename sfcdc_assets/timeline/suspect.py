@@ -76,11 +76,6 @@ class Reason(StrEnum):
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 
-    @classmethod
-    def _missing_(cls, value: object) -> Reason | None:
-        """Ledgers keep the names that reasons had before."""
-        return {"lost_place": cls.LOST_CHECKPOINT, "untold_value": cls.MISSING_VALUE}.get(str(value))
-
 
 REASON_OF_CHANGE_TYPE: dict[str, Reason] = {
     "GAP_CREATE": Reason.GAP_CREATE,

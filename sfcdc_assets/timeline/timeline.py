@@ -123,8 +123,8 @@ class Timeline:
         """Put the rows of a reading (the columns, `READ_COLUMNS`) where its watermark is."""
         before, kind = self.rows, "snapshot" if org_read.snapshot else "refetch"
         if org_read.snapshot:
-            shown, (reads, distrusted) = reads, believed(reads, org_read.position)
-            self._suspects.append(distrusted)
+            shown, (reads, untrusted) = reads, believed(reads, org_read.position)
+            self._suspects.append(untrusted)
             waiting = self._blocked.select(pl.col("record_id").alias("Id"))
             seen = pl.concat([reads, missing_from(shown, before, waiting, org_read.position)])
         else:
@@ -144,7 +144,7 @@ class Timeline:
             # No row that the snapshot speaks of is suspect after it, but for those of which it is not believed.
             covered = org_read.position >= STANDS_AT
             freed = self.rows.with_columns((pl.col("_in_doubt") & ~covered).alias("_in_doubt"))
-            self.rows = marked(freed, distrusted.with_columns(pl.lit(org_read.until, pl.Int64).alias("position")))
+            self.rows = marked(freed, untrusted.with_columns(pl.lit(org_read.until, pl.Int64).alias("position")))
             # What a row that is new pointed at before its snapshot does not matter.
             compared = pl.concat([before, self.rows.join(before.select("Id"), on="Id", how="anti")])
         else:

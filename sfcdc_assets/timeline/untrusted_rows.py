@@ -18,7 +18,7 @@ SAYS_NOTHING = "*"
 
 
 @dataclass(frozen=True)
-class Distrusted:
+class UntrustedRecord:
     """A record of which a snapshot's row, or its absence, is not believed, and why."""
 
     record_id: str

@@ -27,7 +27,7 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
     RawEvents.open(made).commit(events(1, 2), StreamCheckpoint(CHANNEL, 2, 2))
     table = Snapshots.open_or_create(made, "Account", []).table
     table.append(
-        pa.Table.from_pylist([], schema=table.schema), {"snapshot": 1, "complete": 1, f"pinned on {CHANNEL}": 1}, {}
+        pa.Table.from_pylist([], schema=table.schema), {"snapshot": 1, "complete": 1, f"watermark on {CHANNEL}": 1}, {}
     )
     return made
 

@@ -41,8 +41,3 @@ def test_the_sets_that_code_asks_for_are_those_of_the_table():
     assert {Reason.STALE_SNAPSHOT, Reason.UNREADABLE_ROW} == OF_A_SNAPSHOT
     assert {Reason.DRIFT, Reason.SILENT_CHANGE} == UNMARKED
     assert {Reason.VANISHED, Reason.VIEW_ALL_MISSING, Reason.NOT_READABLE} == REFUSED_READS
-
-
-@pytest.mark.parametrize(("before", "reason"), [("lost_place", "lost_checkpoint"), ("untold_value", "missing_value")])
-def test_a_reason_that_an_older_ledger_names_is_known_by_its_name_of_today(before, reason):
-    assert Reason(before) == Reason(reason)

@@ -16,7 +16,8 @@ def fail_lost_runs(home: Path) -> int:
     """Mark the runs of a Dagster home that still count as at work as failed; returns how many there were.
 
     Call it while no Dagster runs over the home. Dagster itself cannot tell that a run on this machine is gone when its
-    code server went with it, so the run would hold its lane, and the sensor would wait for it, until it is too old.
+    code server went with it, so the run would hold its concurrency key, and the sensor would wait
+    for it, until it is too old.
     """
     if not (home / _RUNS).exists():
         return 0

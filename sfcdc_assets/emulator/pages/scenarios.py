@@ -40,7 +40,7 @@ def scenario_routes(site: Site) -> list[Route]:
             made = [each for step in running.scenarios.play(name) for each in step.transactions]
         except (UnknownScenarioError, ScenarioRefusedError) as error:
             raise ControlError(str(error)) from None
-        return site.done(f"{scenario_of(name).title}: {'; '.join(map(_told, made))}.", _PATH)
+        return site.done(f"{scenario_of(name).title}: {'; '.join(map(_described, made))}.", _PATH)
 
     def traffic(request: PageRequest) -> Response:
         set_traffic_rate(running.traffic, {"rate": request.sent("rate", "0")})
@@ -54,7 +54,7 @@ def scenario_routes(site: Site) -> list[Route]:
     ]
 
 
-def _told(transaction: Transaction) -> str:
+def _described(transaction: Transaction) -> str:
     """Write what a transaction did, such as `UPDATE of Contact 003..., 003...`."""
     kinds: dict[tuple[str, str], list[str]] = {}
     for change in transaction.changes:

@@ -85,8 +85,8 @@ class Known:
     def joined(self, other: Known) -> Known:
         """Return what both together know."""
         values = dict(self.values)
-        for name, told in other.values.items():
-            values[name] = _newer(values.get(name, told), told)
+        for name, observed in other.values.items():
+            values[name] = _newer(values.get(name, observed), observed)
         notified = [each for each in (self.notified, other.notified) if each is not None]
         return Known(values, _newer(self.standing, other.standing), max(notified, key=_stamp) if notified else None)
 
@@ -115,5 +115,5 @@ def _newer(one: tuple[Stamp, Any], other: tuple[Stamp, Any]) -> tuple[Stamp, Any
     return other if other[0] > one[0] else one
 
 
-def _stamp(told: tuple[Stamp, str]) -> Stamp:
-    return told[0]
+def _stamp(observed: tuple[Stamp, str]) -> Stamp:
+    return observed[0]

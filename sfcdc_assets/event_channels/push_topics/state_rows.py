@@ -67,7 +67,7 @@ def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> 
         carried = columns_of(row[CARRIED] or (), names)
         values = {name: row[name] for name in carried if name != ID}
         found.setdefault(record_id, []).append(Known.of_notification(stamp, kind, values))
-    return {record_id: join(told) for record_id, told in found.items()}
+    return {record_id: join(known) for record_id, known in found.items()}
 
 
 def stamp_of_event(row: Mapping[str, Any]) -> Stamp:

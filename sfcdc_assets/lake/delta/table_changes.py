@@ -151,13 +151,13 @@ class Remembered(Generic[K, V]):
         still = dict(zip(tables, unchanged(warehouse, list(tables.values())), strict=True))
 
         def answer_to(question: K) -> V:
-            return self._told(warehouse, question, kept[question] if still.get(question) else None, ask)
+            return self._answer(warehouse, question, kept[question] if still.get(question) else None, ask)
 
         # An object store answers after a while, and of hundreds of entities each has five tables.
         at_once = 1 if warehouse.is_local else ENTITIES_AT_ONCE
         return dict(zip(questions, all_side_by_side(answer_to, questions, at_once), strict=True))
 
-    def _told(self, warehouse: Warehouse, question: K, known: tuple[Seen, V] | None, ask: Callable[[K], V]) -> V:
+    def _answer(self, warehouse: Warehouse, question: K, known: tuple[Seen, V] | None, ask: Callable[[K], V]) -> V:
         if known is None:
             with seen(warehouse) as tables:
                 answer = ask(question)

@@ -87,7 +87,7 @@ def landed_tables(warehouse: Warehouse, payload_retention_days: int | None) -> I
 
 
 def _of_raw_events(payload_retention_days: int | None) -> Packing:
-    """Channels are kept apart. So are days, where payloads are given up day by day: a file is rewritten once, when
+    """Channels are kept apart. So are days, where payloads are deleted day by day: a file is rewritten once, when
     all of its payloads may go."""
     apart = _channels if payload_retention_days is None else _channels_and_days
     return Packing(("channel", "position"), apart)

@@ -77,7 +77,7 @@ class RawEventReads:
         return found
 
     def kept_payloads(self) -> dict[tuple[str, str], list[DataFile]]:
-        """(Entity, channel) -> its files whose payloads are not given up yet, in position order."""
+        """(Entity, channel) -> its files whose payloads are not deleted yet, in position order."""
         held: dict[tuple[str, str], list[DataFile]] = {}
         dropped: dict[tuple[str, str], int] = {}
         for file in data_files(files_by_channel(self.table).sort("min.position")):

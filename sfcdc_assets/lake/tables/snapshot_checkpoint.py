@@ -70,7 +70,7 @@ class SnapshotCheckpoint:
 
 def has_watermark_on(channel: str) -> str:
     """Return the transaction version that has the number of the newest snapshot whose watermark lies on the channel."""
-    return f"pinned on {channel}"
+    return f"watermark on {channel}"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK, CompleteSnapshot,
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.read_rows import READ_COLUMNS, read_schema
-from sfcdc_assets.timeline.untrusted_rows import Distrusted
+from sfcdc_assets.timeline.untrusted_rows import UntrustedRecord
 
 LAYER = "snapshot"
 
@@ -84,7 +84,7 @@ class Snapshots(SnapshotReads):
         page: pa.Table,
         progress: SnapshotProgress,
         now_ms: int,
-        distrusted: Sequence[Distrusted] = (),
+        untrusted: Sequence[UntrustedRecord] = (),
         *,
         believed: bool = True,
     ) -> None:
@@ -107,7 +107,7 @@ class Snapshots(SnapshotReads):
                 "_read_at": started.as_py(),
                 "_unread": each.unread,
             }
-            for each in distrusted
+            for each in untrusted
         ]
         if marks:
             rows = pa.concat_tables([rows, pa.Table.from_pylist(marks, schema=rows.schema)]).sort_by("Id")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sfcdc_assets.apply.apply_changes import told_as_one
+from sfcdc_assets.apply.apply_changes import merged_report
 from sfcdc_assets.apply.catch_up import Applied
 from sfcdc_assets.orchestration.table_metadata import lag_seconds
 from sfcdc_assets.org_reads.read_back import ReadBackReport
@@ -33,7 +33,7 @@ class HeldBatches:
         lags = [each for each in (self.lag, later.lag) if each is not None]
         summed = replace(
             second,
-            report=told_as_one(first.report, second.report),
+            report=merged_report(first.report, second.report),
             read=_read_as_one(first.read, second.read),
             healed_after=max(healed, default=None),
             api_requests=first.api_requests + second.api_requests,

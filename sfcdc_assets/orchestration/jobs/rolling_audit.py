@@ -29,7 +29,7 @@ def audit_some(
     warehouse: Warehouse,
     org: OrgConnection,
     known: Mapping[str, str],
-    told_until_ms: Mapping[str, int],
+    landed_until_ms: Mapping[str, int],
     applied: Sequence[Applied],
     percent: float,
     most_looks: int = 1,
@@ -49,7 +49,7 @@ def audit_some(
         if each.report.events
     }
     built = {entity: state.channel for entity, state in states.items()}
-    return RunAudit(look(warehouse, org, built, changed, told_until_ms, percent, most_looks), states)
+    return RunAudit(look(warehouse, org, built, changed, landed_until_ms, percent, most_looks), states)
 
 
 def hand_on(warehouse: Warehouse, audit: RunAudit) -> None:

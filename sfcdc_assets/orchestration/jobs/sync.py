@@ -210,7 +210,7 @@ def follow(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[Even
 def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare some records with the org, have what differs read back by the next run, and evaluate the checks."""
     landed = run_scope.handed_on(Landed)
-    run, applied, until_ms = landed.run, list(landed.applied.values()), landed.catch_up.told_until_ms
+    run, applied, until_ms = landed.run, list(landed.applied.values()), landed.catch_up.landed_until_ms
     with unanswered_at_most(UnansweredTime(HEALING_SECONDS)):  # the sensor waits for this run
         found = outcome_of(audit_some, run.warehouse, run.org, run.known, until_ms, applied, run.settings.audit_percent)
     known = {}

@@ -80,7 +80,7 @@ def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
     ),
 )
 def alert_on_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SensorResult:
-    """One message for each change; the cursor has the entities that were told to be late."""
+    """One message for each change; the cursor has the entities that were reported as late."""
     late, text = news(lake.warehouse(), load_settings(), json.loads(context.cursor or "[]"))
     if text:
         send(load_settings(), text)
@@ -88,12 +88,12 @@ def alert_on_lag(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.
     return dg.SensorResult(skip_reason=said, cursor=json.dumps(late))
 
 
-def news(warehouse: Warehouse, settings: Settings, told: list[str]) -> tuple[list[str], str | None]:
-    """Return who is late now, and what is to be told beside what was."""
+def news(warehouse: Warehouse, settings: Settings, reported: list[str]) -> tuple[list[str], str | None]:
+    """Return who is late now, and what is to be reported beside what was."""
     found = lags(warehouse, settings, clock.now_ms())
     late = {lag.entity: lag for lag in found if lag.is_late(settings)}
-    lines = [_late(late[entity], settings) for entity in sorted(late) if entity not in told]
-    lines += [f"{entity} has caught up." for entity in sorted(told) if entity not in late]
+    lines = [_late(late[entity], settings) for entity in sorted(late) if entity not in reported]
+    lines += [f"{entity} has caught up." for entity in sorted(reported) if entity not in late]
     return sorted(late), "\n".join(lines) or None
 
 

@@ -233,14 +233,14 @@ class BlindSpots:
     def _record_suspect(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
         """Until a reading that is believed: a snapshot that opens an entry about a record does not end it."""
         rows = [row for row in self._rows(f"snapshot/{entity}") if row["Id"] == record_id]
-        distrusted = {row["_snapshot"] for row in rows if (row["_unread"] or [None])[0] == SAYS_NOTHING}
+        untrusted = {row["_snapshot"] for row in rows if (row["_unread"] or [None])[0] == SAYS_NOTHING}
         reads = [
-            ms(row["_read_at"]) for row in rows if row["_position"] >= opened and row["_snapshot"] not in distrusted
+            ms(row["_read_at"]) for row in rows if row["_position"] >= opened and row["_snapshot"] not in untrusted
         ]
         reads += [
             s.done_at
             for s in self._life.diary.snapshots
-            if s.entity == entity and s.position >= opened and s.number not in distrusted
+            if s.entity == entity and s.position >= opened and s.number not in untrusted
         ]
         until = min(reads, default=inf)
         yield BlindSpot(entity, record_id, None, since, until, "suspect")

@@ -37,9 +37,9 @@ def copy(synced: EmulatedPipeline) -> Iterator[Copy]:
         yield opened
 
 
-def compare(copy: Copy, *, told_until_ms: int | None = None, changed: dict[str, Any] | None = None) -> RollingReport:
+def compare(copy: Copy, *, landed_until_ms: int | None = None, changed: dict[str, Any] | None = None) -> RollingReport:
     """A look when the stream has brought all until a time, by default until now."""
-    until = copy.now if told_until_ms is None else told_until_ms
+    until = copy.now if landed_until_ms is None else landed_until_ms
     return look(copy.warehouse, copy.org, BUILT, changed or {}, {CHANNEL: until}, MUCH)
 
 
@@ -104,7 +104,7 @@ def test_what_differs_is_a_difference_when_the_stream_has_had_the_time_to_tell_o
     first = compare(copy)
     assert (first.differences, first.suspicions) == ((), 2)
     copy.later(600)
-    too_early = compare(copy, told_until_ms=before - 1)
+    too_early = compare(copy, landed_until_ms=before - 1)
     assert (too_early.differences, too_early.suspicions) == ((), 2)
     copy.later(600)
     found = compare(copy)
