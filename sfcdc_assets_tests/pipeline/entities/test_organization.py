@@ -26,6 +26,7 @@ from sfcdc_assets.org_connection.same_organization import (
     owner_of,
 )
 from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
@@ -87,8 +88,8 @@ def test_of_two_orgs_that_come_at_once_one_is_refused(warehouse: Warehouse, monk
             claim_warehouse(warehouse, THEIRS, 1)
             super().bind(*arguments)
 
-    enriched = OrganizationLog(warehouse)
-    enriched.note_instance(ALL, OURS, "EMU1", 0, 1)  # so that the table is there for both
+    log = OrganizationLog(warehouse)
+    log.note_instance(ALL, OURS, "EMU1", 0, 1)  # so that the table is there for both
     monkeypatch.setattr(same_organization, "OrganizationLog", Late)
     with pytest.raises(WrongOrganization):
         claim_warehouse(warehouse, OURS, 1)
@@ -151,8 +152,20 @@ def test_an_acceptance_that_is_interrupted_leaves_the_warehouse_to_its_org_and_i
 # -- instances
 
 
+class OnInstance(InstanceName):
+    """An org that says its instance whenever it is asked."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self) -> str:
+        return self.name
+
+    asked_now = __call__
+
+
 def follow(warehouse: Warehouse, instance: str, channel: str = ALL, organization_id: str = OURS) -> str | None:
-    return follow_instance(warehouse, channel, organization_id, instance, 9)
+    return follow_instance(warehouse, channel, organization_id, OnInstance(instance), 9)
 
 
 def test_an_org_on_another_instance_has_lost_its_checkpoint_on_each_channel_once(warehouse: Warehouse) -> None:
@@ -164,8 +177,8 @@ def test_an_org_on_another_instance_has_lost_its_checkpoint_on_each_channel_once
         "an instance that is new to us is no other"
     )
     cleaned_up(warehouse)
-    description = [follow(warehouse, "USA2", channel) for channel in (ALL, SALES, ALL, SALES)]
-    assert description == ["the org moved from the instance USA1 to USA2"] * 2 + [None, None]
+    reasons = [follow(warehouse, "USA2", channel) for channel in (ALL, SALES, ALL, SALES)]
+    assert reasons == ["the org moved from the instance USA1 to USA2"] * 2 + [None, None]
     raw_events = RawEvents.open(warehouse)
     assert [raw_events.checkpoint(channel).resume.replay_id for channel in (ALL, SALES)] == [None, None]
     ledger = Ledger.open(warehouse, "Account")
@@ -200,9 +213,7 @@ def rows(warehouse: Warehouse) -> list[dict[str, Any]]:
 def test_an_instance_that_was_noted_before_the_warehouse_belonged_to_anybody_is_known_afterwards(
     warehouse: Warehouse,
 ) -> None:
-    assert same_organization.follow_instance(warehouse, ALL, OURS, "USA1", 1) is None
+    assert follow(warehouse, "USA1") is None
     claim_warehouse(warehouse, OURS, 2)
     landed(warehouse)
-    assert "moved from the instance USA1 to USA2" in str(
-        same_organization.follow_instance(warehouse, ALL, OURS, "USA2", 3)
-    )
+    assert "moved from the instance USA1 to USA2" in str(follow(warehouse, "USA2"))
