@@ -264,7 +264,7 @@ def test_an_entity_that_no_channel_carries_is_reported_with_the_nearest_name(
 def test_where_the_org_lists_no_members_its_objects_tell_which_names_are_wrong(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OrgConnection, "members", lambda *_: None)
+    monkeypatch.setattr(OrgConnection, "members", lambda *_, **__: None)
     monkeypatch.setenv("SFCDC_ENTITIES", "Acount")
     assert "Did you mean Account?" in refusal(sfcdc("verify"))
     monkeypatch.setenv("SFCDC_ENTITIES", "Account,Opportunity")

@@ -253,14 +253,14 @@ def _untold_allowances(one: SetUp) -> None:
 
 
 def _untold_members(one: SetUp) -> None:
-    one.patch.setattr(OrgConnection, "members", lambda *_: None)
+    one.patch.setattr(OrgConnection, "members", lambda *_, **__: None)
 
 
 def _untold_sight(one: SetUp) -> None:
-    one.patch.setattr(ViewAll, "of", lambda *_: Sight.UNKNOWN)
+    one.patch.setattr(ViewAll, "of", lambda *_, **__: Sight.UNKNOWN)
 
 
-def _refused(*_: object) -> None:
+def _refused(*_: object, **__: object) -> None:
     raise RequestRefused("the org's limits", 403, "FUNCTIONALITY_NOT_ENABLED", "not for this user")
 
 

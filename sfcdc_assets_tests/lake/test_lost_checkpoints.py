@@ -53,7 +53,7 @@ def test_every_lost_checkpoint_is_kept_with_who_was_not_read_again_since(warehou
 def test_a_crash_before_the_order_is_broken_repeats_all_and_notes_it_once(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Died
 
     with monkeypatch.context() as patch:

@@ -107,7 +107,7 @@ def test_what_the_client_is_refused_is_asked_of_deltalake_which_has_the_last_wor
 ) -> None:
     """Its logins are more than the client knows. From then on the client is not asked."""
     another = {"access_key_id": "another's", "secret_access_key": "", "token": None, "expires_at": None}
-    monkeypatch.setattr(store_client, "_login", lambda *_: lambda: another)
+    monkeypatch.setattr(store_client, "_login", lambda *_, **__: lambda: another)
     write(files, "a.json", b"content")
     assert client_of(URI, storage_options(URI)) is None
     assert read(files, "a.json") == b"content"

@@ -17,7 +17,7 @@ def instance_in_memory() -> Iterator[dg.DagsterInstance]:
     takes longer than to make them."""
     with pytest.MonkeyPatch.context() as patch:
         for storage in (event_log, runs):
-            patch.setattr(storage, "stamp_alembic_rev", lambda *_: None)
+            patch.setattr(storage, "stamp_alembic_rev", lambda *_, **__: None)
         instance = dg.DagsterInstance.ephemeral()
     with instance:
         yield instance

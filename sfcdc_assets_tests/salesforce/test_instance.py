@@ -93,6 +93,6 @@ def test_a_session_does_not_go_on_with_another_org_that_answers_the_login(org, s
     """A sandbox was refreshed while the session was open."""
     assert session.organization_id == ORGANIZATION_ID
     other = Login("another-token", org.url, "00DAb0000000002MAA")
-    monkeypatch.setattr(ClientCredentials, "login", lambda *_: other)
+    monkeypatch.setattr(ClientCredentials, "login", lambda *_, **__: other)
     with pytest.raises(OrganizationReplaced, match="00DAb0000000002MAA"):
         session.token(refresh=True)

@@ -122,5 +122,5 @@ def test_an_entry_about_the_entity_is_closed_by_the_next_run_when_the_process_di
     life.assert_equal()
 
 
-def _die(*_: object) -> None:
+def _die(*_: object, **__: object) -> None:
     raise Died

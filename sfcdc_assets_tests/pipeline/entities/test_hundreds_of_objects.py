@@ -150,7 +150,7 @@ def test_of_schemas_only_those_that_came_since_are_read(org_of: Pipelines, monke
         return read_files(table, paths, columns)
 
     monkeypatch.setattr(Table, "read_files", noted)
-    monkeypatch.setattr(Table, "rows", lambda *_: pytest.fail("the whole table is read"))
+    monkeypatch.setattr(Table, "rows", lambda *_, **__: pytest.fail("the whole table is read"))
     create_in_each(pipeline.org, object_names(3)[2:])
     pipeline.sensor_tick()
     assert len(Schemas(warehouse).of_entity("Object_002__c")) == 1

@@ -135,7 +135,7 @@ def test_an_acceptance_that_is_interrupted_leaves_the_warehouse_to_its_org_and_i
     claim_warehouse(warehouse, OURS, 1)
     landed(warehouse)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -68,7 +68,7 @@ def nearly_full_disk() -> Iterator[None]:
             raise WarehouseNotWritable(warehouse.root, "no space left on device")
         write(warehouse, path, content)
 
-    def no_room(*_: object) -> None:
+    def no_room(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     write = pending_events.put_note
@@ -82,7 +82,7 @@ def nearly_full_disk() -> Iterator[None]:
 def defect() -> Iterator[None]:
     """An exception of ours, at each commit."""
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise RuntimeError("a defect")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -210,7 +210,7 @@ def test_processes_that_are_killed_while_they_land_are_not_sent_the_same_events_
     class KilledError(BaseException):
         """As by SIGKILL: nothing is written any more."""
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KilledError
 
     process = begun(org)
@@ -295,7 +295,7 @@ def test_events_of_a_channel_with_a_table_of_its_own_are_kept_as_well(
         if isinstance(fact, EventsDelivered):
             spent["deliveries"] += fact.events
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise RuntimeError("a defect")
 
     with stream(tmp_path, records=1) as opened, observing(note):

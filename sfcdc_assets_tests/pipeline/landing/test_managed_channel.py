@@ -68,7 +68,7 @@ def test_the_orgs_place_is_moved_after_what_lies_before_it_is_in_the_table(
     before = wait_for_ours(org)
     org.update(2)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
     with monkeypatch.context() as broken:
@@ -92,7 +92,7 @@ def test_a_process_that_dies_after_the_commit_of_the_table_and_before_that_of_th
     class KilledError(BaseException):
         """As by SIGKILL."""
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KilledError
 
     for number in (1, 2):

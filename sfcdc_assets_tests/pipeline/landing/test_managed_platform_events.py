@@ -101,7 +101,7 @@ def test_events_land_once_and_the_orgs_place_is_that_of_the_tables_last_commit(
     before = wait_for_ours(org)
     publish(org, 4)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
     with monkeypatch.context() as broken:

@@ -62,7 +62,7 @@ def test_no_position_is_given_to_two_events_when_landing_died_between_its_commit
 ) -> None:
     """The event is in quarantine at a position that was never given out; it comes again, and is given another one."""
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Died
 
     account = ids(synced.org, "Account")[0]

@@ -139,7 +139,7 @@ def test_a_commit_stands_though_its_tables_cannot_be_looked_at(
 ) -> None:
     kept = Kept()
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise OSError("the store does not answer")
 
     with pytest.MonkeyPatch.context() as patch:

@@ -211,7 +211,7 @@ def test_of_a_nearly_spent_allowance_nothing_is_taken(tmp_path: Any) -> None:
 
 
 def test_what_a_look_may_cost_is_counted_before_it_is_made(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def dies(*_: object) -> None:
+    def dies(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     now = copy.now

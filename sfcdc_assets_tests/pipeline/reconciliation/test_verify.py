@@ -99,7 +99,7 @@ def test_records_that_change_each_time_are_counted_and_not_said_to_be_equal(
     """As on an org that never rests, or where nothing is applied any more."""
     org = synced.org
     synced_again: list[int] = []
-    monkeypatch.setattr(verify_command, "_sync", lambda *_: synced_again.append(1))
+    monkeypatch.setattr(verify_command, "_sync", lambda *_, **__: synced_again.append(1))
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.1")
     with org.transaction() as one:
         for record in ids(org, "Account")[:20]:
@@ -117,7 +117,7 @@ def test_a_record_that_the_org_cannot_give_is_counted_and_the_others_are_compare
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     org, bad = synced.org, ids(synced.org, "Account")[3]
-    monkeypatch.setattr(verify_command, "_sync", lambda *_: None)
+    monkeypatch.setattr(verify_command, "_sync", lambda *_, **__: None)
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.1")
     org.settings = replace(org.settings, spoiled_records={bad: ("NumberOfEmployees",)})
     result = verify("--json", "--entity", "Account")

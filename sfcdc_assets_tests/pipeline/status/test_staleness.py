@@ -100,7 +100,7 @@ def test_a_stream_that_has_fallen_silent_is_stale_although_its_sensor_ticks(org:
 
 
 def test_a_reading_does_not_fail_because_it_cannot_be_noted(org: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise WarehouseNotWritable("/warehouse", "no space left on device")
 
     monkeypatch.setattr(channel_reads, "note_read", full)
