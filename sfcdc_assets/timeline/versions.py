@@ -93,7 +93,8 @@ def extend(
 def _parted(
     rows: pl.DataFrame, whole: pl.DataFrame, sources: Sources, columns: Sequence[Column], batch: int
 ) -> Extended:
-    """Return the last version of each record is its row; the others are written by this batch, whenever they began."""
+    """Return the versions in two parts: the last of each record, which is its row, and the others, which this batch
+    writes whenever they began."""
     segments = sources.segments
     versions = whole.filter("is_version")
     is_last = Segments(versions["Id"]).ends
