@@ -1,4 +1,4 @@
-"""The kinds of channels, told by their names, and the table that each channel is landed in.
+"""The kinds of channels, known by their names, and the table that each channel is landed in.
 
 Change events of all channels share `raw_events`, because transactions span entities. Every other channel has an
 append-only table of its own, so that its events and the place to resume from are one commit (guarantee 1).

@@ -1,4 +1,4 @@
-"""Changes that no event of a record tells, but the row of another one does.
+"""Changes that no event of a record reports, but the row of another one does.
 
 An account that becomes a person, or ceases to be one, changes `IsPersonAccount` of its contact; the contact has no
 event of it (docs/salesforce-streams.md, "Person accounts"). The account's `PersonContactId` then changes, and that is

@@ -16,7 +16,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 from deltalake import DeltaTable
 
-from sfcdc_assets.cli.local_dagster.channel_turn import Turn, take_turn
+from sfcdc_assets.cli.local_dagster.channel_turn import Turn, look_and_run
 from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.org.org import EmulatedOrg
@@ -28,6 +28,7 @@ from sfcdc_assets.landing.poll_timeouts import TICK, Patience, until_settled
 from sfcdc_assets.orchestration.jobs.request import config_of
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import eventually
@@ -81,7 +82,9 @@ class EmulatedPipeline:
         settings = load_settings()
         warehouse = Warehouse(settings.warehouse)
         opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(OrgResource().connect, warehouse))
-        turn = take_turn(self.instance, CHANNEL, opened, patience)
+        with opened.in_use():
+            read = ChannelRead(CHANNEL, patience, (opened, opened.read(patience)))
+        turn = look_and_run(self.instance, read)
         self.said.append(f"{CHANNEL}: {turn.said}")
         if turn.failures:
             raise turn.failures[0]

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.local_runs import run_job
-from sfcdc_assets.landing.poll_timeouts import Patience
 from sfcdc_assets.orchestration.jobs.request import while_nobody_lands
 from sfcdc_assets.orchestration.sensors.channel import look
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.spark.early import EarlySpark
@@ -59,19 +57,6 @@ class Turn:
         """The failures, and the damage that none of them speaks of."""
         said = [str(failure) for failure in self.failures]
         return (*self.failures, *(each for each in self.damaged if not any(str(each) in line for line in said)))
-
-
-def take_turn(
-    instance: dg.DagsterInstance,
-    channel: str,
-    opened: OpenChannel,
-    patience: Patience,
-    early: EarlySpark | None = None,
-) -> Turn:
-    """Read an open channel once, and do what is due after it."""
-    with opened.in_use():
-        read = ChannelRead(channel, patience, (opened, opened.read(patience)))
-    return look_and_run(instance, read, early)
 
 
 def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySpark | None = None) -> Turn:

@@ -21,7 +21,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK, Patience
 from sfcdc_assets.orchestration.jobs.packing import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
-from sfcdc_assets.orchestration.sensors.readings import Readings, begin_readings, check_ready
+from sfcdc_assets.orchestration.sensors.readings import Readings, begin_readings
 from sfcdc_assets.org_reads.first_start import first_patience
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -95,7 +95,6 @@ def sync_channels(
     these of the configured channels. `readings`: the first ones, where they have begun (with their `early` and `only`).
     """
     settings = load_settings()
-    check_ready(settings)
     with nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf) as opened:
         if readings is None:
             warehouse = Warehouse(settings.warehouse)
@@ -134,7 +133,6 @@ def watch_channels(
     back with a new process.
     """
     settings = load_settings()
-    check_ready(settings)
     readings = readings or begin_readings(channels, settings, TICK)
     watched = {channel: ChannelWatch(channel, report) for channel in readings.names}
     with _Housekeeping(settings, report) as housekeeping:

@@ -1,4 +1,4 @@
-"""What the client's user may do, as SOQL tells it: PermissionSet, PermissionSetAssignment and ObjectPermissions.
+"""What the client's user may do, as SOQL shows it: PermissionSet, PermissionSetAssignment and ObjectPermissions.
 
 The user has two sets. One belongs to its profile and carries the user permission View All Data; the other was made for
 readers of change events and lists each object. So a client has to look at all sets that are assigned, as it must with

@@ -1,4 +1,4 @@
-"""What changed records although no transaction tells of it: fields that come, go or are retyped, mass loads.
+"""What changed records although no transaction reports it: fields that come, go or are retyped, mass loads.
 
 Kept so that the oracle can go back: each entry says how to undo one such change of an object's live records.
 """

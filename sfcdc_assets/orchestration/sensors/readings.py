@@ -125,7 +125,7 @@ def begin_readings(
 ) -> Readings:
     """Begin to read the configured channels, or those of them that are in `only`. Raises what would stop the work later
     as well: `JavaMissing`, `WarehouseNotWritable`."""
-    check_ready(settings)
+    _check_ready(settings)
     names = [channel for channel in settings.channels if only is None or channel in only]
     readings = Readings(channels, settings, names, early)
     for channel in names:
@@ -133,7 +133,7 @@ def begin_readings(
     return readings
 
 
-def check_ready(settings: Settings) -> None:
+def _check_ready(settings: Settings) -> None:
     """Raise what would stop the work later: `JavaMissing`, `WarehouseNotWritable`."""
     if settings.change_channels and not settings.spark_remote:
         check_java()
