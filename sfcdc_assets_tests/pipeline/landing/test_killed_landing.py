@@ -19,9 +19,11 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.lake.store.pending_events import read_pending, remove_pending
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.pending import READINGS
 from sfcdc_assets.landing.poll_timeouts import Patience
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.settings import load_settings
@@ -130,6 +132,16 @@ def land_the_rest(channels: Sequence[str]) -> None:
             reader.drop()
 
 
+def follow_the_remedy(root: Path) -> None:
+    """Who killed the processes knows what ended them, and removes the notes of channels that are not asked any more.
+    Whether one is among them depends on where the kills hit."""
+    warehouse = Warehouse(str(root))
+    for channel in CHANNELS:
+        note = read_pending(warehouse, channel)
+        if note is not None and not note.events and note.readings >= READINGS:
+            remove_pending(warehouse, channel)
+
+
 def await_commits(made: Load, process: subprocess.Popen[bytes], count: int) -> None:
     """Until the process has committed so often, and for a moment of random length that it may be in the midst of
     anything at."""
@@ -155,6 +167,7 @@ def run(folder: Path, events: int, kills: int, seed: int = 3) -> None:
                     if number == dies_at:
                         await_commits(made, process, before + 1)
                         process.send_signal(signal.SIGKILL)
+            follow_the_remedy(made.root)
         made.server.faults.disarm()
         land_the_rest(CHANNELS)
         check(made)
