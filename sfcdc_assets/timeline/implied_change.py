@@ -193,11 +193,15 @@ def hidden_changes(
         .group_by(pl.col("record_id").alias("Id"))
         .agg(
             pl.col("commit_timestamp").max().alias("reported"),
+            pl.col("commit_timestamp").filter(pl.col("position") <= until).max().alias("told"),
             pl.col("change_type").last().is_in(READABLE).alias("says"),
         )
     )
     modified = reads.select("Id", "_system_modstamp").join(known.with_columns(has_row=True), on="Id", how="left")
-    modified = modified.join(last, on="Id", how="left").with_columns(pl.col("has_row").fill_null(value=False))
+    # A record of which blocked events alone tell has versions up to the loss as well, which end there.
+    modified = modified.join(last, on="Id", how="left").with_columns(
+        pl.col("has_row").fill_null(pl.col("told").is_not_null()), pl.coalesce("known", "told").alias("known")
+    )
     stamp, seen = pl.col("_system_modstamp"), pl.lit(seen_until, pl.Datetime("us", "UTC"))
     since = pl.when(stamp.is_null() | (stamp > seen)).then(seen).alias("since")
     is_later = (stamp > pl.col("known")).fill_null(value=True)

@@ -152,6 +152,25 @@ def test_a_record_that_an_entry_about_the_entity_hides_and_an_event_names_is_not
     ]
 
 
+def test_a_record_that_only_blocked_events_tell_of_is_not_certain_after_a_loss_either() -> None:
+    held = timeline(change("a", 1, "GAP_CREATE"), change("a", 3, missing="Name", unproven=["Name"], Amount=1.0))
+    held.block(frame([change("a", 5, "GAP_UPDATE")]))
+    shown = versions(copied(held, 3, 5, 5, Name="x", Count=0))
+    assert [(each["_valid_from"], certain(each)) for each in shown] == [
+        (second(1), set()),
+        (second(3), {"Amount"}),
+        (second(3), set()),
+        (second(5), set()),
+        (second(5), ALL),
+    ]
+
+
+def test_a_record_that_only_blocked_events_tell_of_and_the_org_has_not_modified_since_stays_certain() -> None:
+    held = timeline(change("a", 1, "GAP_CREATE"), change("a", 3, Amount=1.0))
+    shown = versions(copied(held, 3, 5, 3, Name="x", Amount=1.0, Count=0))
+    assert [certain(each) for each in shown] == [set(), {"Amount"}, ALL]
+
+
 def test_a_second_read_after_an_entry_about_the_entity_hides_nothing_before_the_first_one() -> None:
     """Two snapshots may answer one entry, and so may a read of the record alone: versions follow one another."""
     first = timeline(CREATED)
