@@ -67,15 +67,27 @@ _KIND_OF_AVRO = {
 
 
 def source_kind(leaf: SchemaField, column: Column) -> SourceKind:
-    """Return what the field's values are; a long without a telling doc is what describe says of the field."""
+    """Return what the field's values are.
+
+    Of a long the column says it, and its doc only if the column is no time: a field that is made a time of another kind
+    keeps the schema's id, which depends on no doc, so the doc may be that of before or after.
+    """
     type_of_doc = doc_type(leaf.doc_type)
     name = type_of_doc.name if type_of_doc else column.salesforce_type
     if leaf.scalar == "long":
-        return _KIND_OF_LONG.get(name) or _KIND_OF_LONG.get(column.salesforce_type) or SourceKind.LONG
+        return _KIND_OF_LONG.get(column.salesforce_type) or _KIND_OF_LONG.get(name) or SourceKind.LONG
     # A reference whose doc says otherwise (`ExternalId`) holds the key of another system, however long that is.
     if leaf.scalar == "string" and name == "reference" and (type_of_doc or not leaf.doc_type):
         return SourceKind.REFERENCE
     return _KIND_OF_AVRO.get(leaf.scalar or "", SourceKind.OTHER)
+
+
+def is_of_type(leaf: SchemaField, type_: ColumnType, salesforce_type: str) -> bool:
+    """Return whether a field of this type has a schema like this one's, as far as schemas of one id agree."""
+    if leaf.scalar == "long":
+        return salesforce_type in {*_KIND_OF_LONG, SourceKind.LONG.value}
+    kind = _KIND_OF_AVRO.get(leaf.scalar or "")
+    return kind is not None and _READERS[kind][0] is type_ and salesforce_type not in _KIND_OF_LONG
 
 
 def converter(leaf: SchemaField, column: Column) -> Converter:
@@ -139,6 +151,8 @@ def _in_calendar(value: int) -> int:
 
 
 def _days(value: int) -> int:
+    if value % DAY_MS:
+        raise ValueError(f"{value} ms is no date: the time of day would be lost")
     return _in_calendar(value) // DAY_MS
 
 

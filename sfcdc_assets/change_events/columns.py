@@ -30,12 +30,22 @@ SHAPE_METADATA = b"salesforce.shape"
 """Length, precision and scale of the field, as describe has them."""
 FIELD_METADATA = b"salesforce.field"
 KEPT_FROM_METADATA = b"salesforce.kept_from"
-KEPT_UNTIL_METADATA = b"salesforce.kept_until"
-KEPT_FOR_METADATA = b"salesforce.kept_for"
+TYPES_BEFORE_METADATA = b"salesforce.types_before"
+"""The types that the field had: `<until>:<type of the column>:<type of the field>`, separated by commas."""
 HASHED_METADATA = b"salesforce.hashed"
 """Id of the key that the column's values are hashed with."""
 SYSTEM_COLUMN_PREFIX = "_"
 """No field of Salesforce starts with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBefore:
+    """A type that a field had: events before the position `until` were written with it, if their schema says no
+    other."""
+
+    until: int
+    type: ColumnType
+    salesforce_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +64,10 @@ class Column:
     """Length, precision and scale, of fields that have them."""
     kept_from: str | None = None
     """The column whose earlier values this one keeps: those that did not convert when the field's type was changed."""
-    kept_until: int = 0
-    """Events before this position were written when the field had this type."""
-    kept_for: ColumnType | None = None
-    """The type that these values did not convert to."""
     field: str | None = dataclasses.field(default=None, compare=False)
     """The field's name in the org where it is spelt in another case than the column."""
+    types_before: tuple[TypeBefore, ...] = dataclasses.field(default=(), compare=False)
+    """The types that the field had before its present one, oldest first."""
 
     @property
     def plain_type(self) -> ColumnType:
@@ -146,9 +154,8 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
                 key,
                 _shape(shape.decode()) if shape else None,
                 kept_from.decode() if kept_from else None,
-                int(metadata.get(KEPT_UNTIL_METADATA, b"0")),
-                ColumnType(metadata[KEPT_FOR_METADATA].decode()) if kept_from else None,
                 metadata.get(FIELD_METADATA, b"").decode() or None,
+                _types_before(metadata.get(TYPES_BEFORE_METADATA, b"").decode()),
             )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
@@ -169,11 +176,17 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
         metadata[SHAPE_METADATA] = ",".join(str(number) for number in column.shape).encode()
     if column.field is not None:
         metadata[FIELD_METADATA] = column.field.encode()
-    if column.kept_from is not None and column.kept_for is not None:
-        metadata[KEPT_FOR_METADATA] = column.kept_for.encode()
+    if column.types_before:
+        types = (f"{each.until}:{each.type}:{each.salesforce_type}" for each in column.types_before)
+        metadata[TYPES_BEFORE_METADATA] = ",".join(types).encode()
+    if column.kept_from is not None:
         metadata[KEPT_FROM_METADATA] = column.kept_from.encode()
-        metadata[KEPT_UNTIL_METADATA] = str(column.kept_until).encode()
     return metadata
+
+
+def _types_before(text: str) -> tuple[TypeBefore, ...]:
+    types = (each.split(":") for each in text.split(",") if each)
+    return tuple(TypeBefore(int(until), ColumnType(type_), of_field) for until, type_, of_field in types)
 
 
 def _shape(shape_text: str) -> tuple[int, int, int] | None:

@@ -4,17 +4,24 @@ A column has the field's type of today. Each change of type that loses something
 `<field>__before_<n>`, of the type before, with the values that did not convert. A value passes through the types one
 after another and stays where it does not get on, so a table that is rewritten and one that is rebuilt from old events
 hold the same.
+
+The first type of an event's value is what the event's own schema says: events of an older schema may come after the
+position from which on the field has another type. Only types up to that position are asked, which are the same whenever
+the event is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from sfcdc_assets.change_events.cell_value import is_of_type
 from sfcdc_assets.change_events.change_event import Cell, DecodedEvent
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.change_events.type_conversion import CellValue, convert
+from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.type_conversion import CellValue, convert, widens
 
 
 @dataclass(frozen=True)
@@ -32,17 +39,23 @@ def kept_name(name: str, number: int) -> str:
 
 def kept_columns(columns: Sequence[Column], name: str) -> list[Column]:
     """Return the columns with a column's earlier values, oldest first."""
-    return sorted((column for column in columns if column.kept_from == name), key=lambda column: column.kept_until)
+    kept = (column for column in columns if column.kept_from == name)
+    return sorted(kept, key=lambda column: int(column.name.rpartition("_")[2]))
+
+
+def positions_of_changes(columns: Sequence[Column]) -> set[int]:
+    """Return the positions from which on events are read with another type of any of the columns."""
+    return {each.until for column in columns for each in column.types_before}
 
 
 def steps(column: Column, kept: Sequence[Column]) -> tuple[Step, ...]:
-    """Return the way of a value of the type of `kept[0]` (the column's earlier values, oldest first) to the column's
-    type."""
+    """Return the way of a value of the first type that the column had to its type of today: a step for each of
+    `types_before`. `kept` has the column's earlier values, oldest first."""
+    names = iter(kept)
     way: list[Step] = []
-    for each, following in zip(kept, (*kept[1:], column), strict=True):
-        way.append(Step(each.kept_for or following.type, each.name))
-        if way[-1].type is not following.type:
-            way.append(Step(following.type, None))
+    for old, new in pairwise([*(each.type for each in column.types_before), column.type]):
+        beside = None if widens(old, new) else next(names, None)
+        way.append(Step(new, beside.name if beside else None))
     return tuple(way)
 
 
@@ -65,19 +78,21 @@ def follow(value: CellValue, type_: ColumnType, way: Sequence[Step]) -> tuple[Ce
 
 
 class Retyping:
-    """The columns as they were for an event at some position, and its cells as the columns are today."""
+    """The columns as they were for events of some schema at some position, and their cells as the columns are today."""
 
-    def __init__(self, columns: Sequence[Column], position: int) -> None:
-        """`columns` are those of today; `position` is the event's."""
+    def __init__(self, columns: Sequence[Column], position: int, leaves: Mapping[int, SchemaField]) -> None:
+        """`columns` are those of today; `position` is the event's; `leaves` the fields of its schema by the number of
+        their column."""
         number = {column.name: index for index, column in enumerate(columns)}
         self._ways: dict[int, tuple[ColumnType, tuple[Step, ...]]] = {}
         self._number: Mapping[str, int] = number
         then = list(columns)
         for index, column in enumerate(columns):
-            kept = [each for each in kept_columns(columns, column.name) if position < each.kept_until]
-            if kept:
-                then[index] = replace(column, type=kept[0].type, salesforce_type=kept[0].salesforce_type)
-                self._ways[index] = (kept[0].type, steps(column, kept))
+            first = _first_type(column, position, leaves.get(index))
+            if first < len(column.types_before):
+                before = column.types_before[first]
+                then[index] = replace(column, type=before.type, salesforce_type=before.salesforce_type)
+                self._ways[index] = (before.type, steps(column, kept_columns(columns, column.name))[first:])
         self.columns = tuple(then)
 
     @property
@@ -106,3 +121,13 @@ class Retyping:
             cells.extend((self._number[name], of_before) for name, of_before in kept.items())
         enriched = [claim for claim in decoded.enriched if claim[0] not in self._ways]
         return replace(decoded, cells=cells, diff_columns=frozenset(diffs), enriched=enriched)
+
+
+def _first_type(column: Column, position: int, leaf: SchemaField | None) -> int:
+    """Return which of the column's types, the last of which is today's, an event's value has: that of its position, or
+    the newest one before it that its schema can be of."""
+    types = [(each.type, each.salesforce_type) for each in column.types_before]
+    types.append((column.type, column.salesforce_type))
+    of_position = sum(each.until <= position for each in column.types_before)
+    fitting = (at for at in range(of_position, -1, -1) if leaf is not None and is_of_type(leaf, *types[at]))
+    return next(fitting, of_position)

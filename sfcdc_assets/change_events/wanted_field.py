@@ -61,6 +61,15 @@ def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> d
     return fields | _checkbox_lists(layout, columns)
 
 
+def leaves_of_columns(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, SchemaField]:
+    """Return where the schema has the values of columns, by the number of the column."""
+    index = {column.name.lower(): number for number, column in enumerate(columns)}
+    leaves = (
+        (index.get(n.lower()), child or parent) for field in layout[1:] for n, parent, child in leaf_columns(field)
+    )
+    return {number: leaf for number, leaf in leaves if number is not None}
+
+
 def _checkbox_lists(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, WantedField]:
     own = {name for field in layout[1:] for name, _, _ in leaf_columns(field)}
     boxes = {c.name: n for n, c in enumerate(columns) if c.type is ColumnType.BOOLEAN and c.name not in own}

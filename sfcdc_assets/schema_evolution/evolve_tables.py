@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.column_types import ColumnType
-from sfcdc_assets.change_events.columns import PLAIN_METADATA, Column, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import PLAIN_METADATA, Column, TypeBefore, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.field_types import of_one_family
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, kept_name, steps
@@ -82,14 +82,18 @@ def reshape_of(before: pa.Schema, present: Sequence[Column], after: pa.Schema, w
     ways = {}
     for column in wanted:
         old = by_name.get(column.name)
-        if old is None or old.type is column.type:
-            continue
-        kept = [each for each in kept_columns(wanted, column.name) if each.name not in by_name]
-        way = steps(column, kept) if kept else (Step(column.type, None),)
-        if kept and kept[0].type is not old.type:
-            way = (Step(kept[0].type, None), *way)
-        ways[column.name] = (old.type, way)
+        way = _way(old, column, wanted) if old is not None else ()
+        if old is not None and way:
+            ways[column.name] = (old.type, way)
     return Reshape(before, after, ways)
+
+
+def _way(old: Column, column: Column, wanted: Sequence[Column]) -> tuple[Step, ...]:
+    """Return the way of a column's values to what it is to be, by the types that it did not have yet."""
+    types = [*(each.type for each in column.types_before), column.type]
+    first = min(len(old.types_before), len(types) - 1)
+    way = steps(column, kept_columns(wanted, column.name))[first:]
+    return way if types[first] is old.type else (Step(types[first], None), *way)
 
 
 def reshape_files(
@@ -164,7 +168,7 @@ def follow_layout(
         watermark = max(taken.watermark(), progress.position if progress else 0)
         position = position_of_its_own(warehouse, entity, channel, watermark)
         _note(ledger or Ledger.open_or_create(warehouse, entity), channel, position, news, now_ms())
-        wanted = (*wanted, *_kept(present, wanted, position))
+        wanted = laid_out(present, wanted, position)
     fit(taken.table, wanted, spark, warehouse)
     mark_retired(taken.table, retired)
     return wanted
@@ -184,7 +188,7 @@ def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession
     present = columns_of_arrow_schema(table.schema)
     by_name = {column.name: column for column in present}
     lacking = arrow_schema([column for column in wanted if column.name not in by_name])
-    retyped = {c.name: c for c in wanted if c.name in by_name and by_name[c.name].type is not c.type}
+    retyped = {c.name: c for c in wanted if c.name in by_name and _way(by_name[c.name], c, wanted)}
     if not retyped:
         table.add_columns(list(lacking))
         changed = [c for c in wanted if c.name in by_name and _metadata_differs(by_name[c.name], c)]
@@ -253,16 +257,22 @@ def _metadata_differs(old: Column, new: Column) -> bool:
     return then != now
 
 
-def _kept(present: Sequence[Column], wanted: Sequence[Column], position: int) -> list[Column]:
-    """Return a column for the values of each changed type that not all values of it convert from."""
+def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int) -> tuple[Column, ...]:
+    """Return the columns, those whose type changes at the position with the one that they had, and a column for the
+    values of each changed type that not all values of it convert from."""
     by_name = {column.name: column for column in present}
-    kept = []
+    made, kept = [], []
     for column in wanted:
         old = by_name.get(column.name)
-        if old is not None and old.type is not column.type and not widens(old.type, column.type):
+        if old is None or old.type is column.type:
+            made.append(column)
+            continue
+        before = (*old.types_before, TypeBefore(position, old.type, old.salesforce_type))
+        made.append(replace(column, types_before=before))
+        if not widens(old.type, column.type):
             name = kept_name(column.name, len(kept_columns(wanted, column.name)) + 1)
-            kept.append(replace(old, name=name, kept_from=column.name, kept_until=position, kept_for=column.type))
-    return kept
+            kept.append(replace(old, name=name, kept_from=column.name, types_before=()))
+    return (*made, *kept)
 
 
 def _note(ledger: Ledger, channel: str, position: int, news: _News, now_ms: int) -> None:

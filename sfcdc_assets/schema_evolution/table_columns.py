@@ -82,6 +82,11 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     present = {column.name: column for column in (columns_of_arrow_schema(table) if table is not None else ())}
     own = by_any_case(present)
     found = {column.name: column for column in (_in_case_of(own, each) for each in found.values())}
+    found |= {
+        name: replace(found[name], types_before=column.types_before)
+        for name, column in present.items()
+        if name in found and column.types_before
+    }
     # A text that was ever large has values in `text_fields`.
     large = {column.name for column in present.values() if column.large_text}
     for name in large & found.keys():

@@ -20,6 +20,7 @@ from sfcdc_assets.change_events.cell_lists import CELL, CellLists, members_of
 from sfcdc_assets.change_events.change_event import DecodedEvent
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.errors import ChangeEventError, EventSchemaError
+from sfcdc_assets.change_events.event_schema import SchemaField, parse_event_schema, schema_fields
 from sfcdc_assets.change_events.payload_form import (
     BY_FIRST_BYTE,
     Decoder,
@@ -28,7 +29,8 @@ from sfcdc_assets.change_events.payload_form import (
     form_named,
     form_of,
 )
-from sfcdc_assets.change_events.retyping import Retyping
+from sfcdc_assets.change_events.retyping import Retyping, positions_of_changes
+from sfcdc_assets.change_events.wanted_field import leaves_of_columns
 
 DECODED = pa.schema(
     [
@@ -83,8 +85,9 @@ class EventReader:
         """`schemas` maps schema ids to Avro JSON; `columns` are the table's."""
         self._schemas = schemas
         self._members = members_of(columns)
-        self._retyped_at = np.array(sorted({column.kept_until for column in columns if column.kept_from}), np.int64)
-        self._retypings = [Retyping(columns, int(position)) for position in (-1, *self._retyped_at)]
+        self._columns = columns
+        self._retyped_at = np.array(sorted(positions_of_changes(columns)), np.int64)
+        self._retypings: dict[tuple[str, int], Retyping] = {}
         self._decoders: dict[_Key, Decoder] = {}
         self._many: dict[_Key, ManyDecoder | None] = {}
 
@@ -130,7 +133,7 @@ class EventReader:
                     raise PayloadDropped(position)
                 types = bisect_right(self._retyped_at, position)
                 decoder = self._decoder((form_of(payload).name, schema_id, types), form_of(payload))
-                events.add(self._retypings[types].today(decoder.decode(payload)))
+                events.add(self._retyping(schema_id, types).today(decoder.decode(payload)))
             except ChangeEventError as error:
                 events.add_unreadable(error)
         return events.build()
@@ -143,7 +146,7 @@ class EventReader:
         first = pc.binary_slice(payloads.cast(pa.binary()), 0, 1) if BY_FIRST_BYTE else nothing
         types = np.searchsorted(self._retyped_at, positions.to_numpy(), side="right")
         (names, of_name), (firsts, of_first) = _codes(schema_ids), _codes(first)
-        shape = (len(names), len(firsts), len(self._retypings))
+        shape = (len(names), len(firsts), len(self._retyped_at) + 1)
         is_there = payloads.is_valid().to_numpy()
         of_row = np.ravel_multi_index((of_name, of_first, types), shape)
         for key in np.flatnonzero(np.bincount(of_row)):
@@ -156,18 +159,30 @@ class EventReader:
             schema_json = self._schemas.get(schema_id)
             if schema_json is None:
                 raise UnknownSchema(schema_id)
-            self._decoders[key] = form.decoder(schema_json, self._retypings[types].columns)
+            self._decoders[key] = form.decoder(schema_json, self._retyping(schema_id, types).columns)
         return self._decoders[key]
+
+    def _retyping(self, schema_id: str, types: int) -> Retyping:
+        """Return the types of a known schema's events after so many changes. Raises `EventSchemaError`."""
+        key = (schema_id, types)
+        if key not in self._retypings:
+            leaves: dict[int, SchemaField] = {}
+            if len(self._retyped_at):
+                layout = schema_fields(parse_event_schema(self._schemas[schema_id]))
+                leaves = leaves_of_columns(layout, self._columns)
+            position = int(self._retyped_at[types - 1]) if types else -1
+            self._retypings[key] = Retyping(self._columns, position, leaves)
+        return self._retypings[key]
 
     def _many_decoder(self, key: _Key) -> ManyDecoder | None:
         """None where there is none, or where the reference has something to say about the schema."""
         if key not in self._many:
             name, schema_id, types = key
-            retyping, schema_json = self._retypings[types], self._schemas.get(schema_id)
+            schema_json = self._schemas.get(schema_id)
             self._many[key] = None
-            if schema_json is not None and not retyping.is_needed:
-                with suppress(EventSchemaError):
-                    self._many[key] = form_named(name).many_decoder(schema_json, retyping.columns)
+            with suppress(EventSchemaError):
+                if schema_json is not None and not self._retyping(schema_id, types).is_needed:
+                    self._many[key] = form_named(name).many_decoder(schema_json, self._columns)
         return self._many[key]
 
 

@@ -142,6 +142,7 @@ def _converted(numbers: Places, reads: npt.NDArray[np.uint8]) -> tuple[Places, F
     is_time = (reads == Read.DATE) | (reads == Read.DATETIME)
     if is_time.any():
         bad |= is_time & ~in_calendar(numbers)
+        bad |= (reads == Read.DATE) & (numbers % DAY_MS != 0)
         numbers = np.where(bad, 0, numbers)
         numbers = np.where(reads == Read.DATE, numbers // DAY_MS, np.where(is_time, numbers * 1000, numbers))
     return numbers, bad

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -107,3 +108,23 @@ def test_history_has_each_value_in_one_of_the_two_columns(retyped: EmulatedPipel
 def test_the_layers_are_rebuilt_to_the_same_rows(retyped: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on(retyped, monkeypatch)
     rebuilt_to_the_same_rows(retyped, "Account")
+
+
+def test_a_date_that_became_a_time_has_its_time_of_day_though_the_schema_keeps_its_id(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A schema's id does not depend on the docs, and of a date and a time nothing else differs."""
+    with story(tmp_path, ("Account",)) as pipeline:
+        org = pipeline.org
+        org.setup.add_field("Account", "Moment__c", {"type": "date"}, values=lambda row: "2024-02-29")
+        pipeline.sync()
+        first = ids(org, "Account")[0]
+        for moment in ("2024-03-01", "2025-06-07T08:09:10Z"):
+            with org.transaction() as work:
+                work.update("Account", first, {"Moment__c": moment})
+            pipeline.sync()
+            org.setup.change_type("Account", "Moment__c", {"type": "datetime"})
+            pipeline.sync()
+        events = [row for row in rows(pipeline, "history", "Account").iter_rows(named=True) if row["Id"] == first]
+        assert {each["Moment__c"].hour for each in events if each["_change_type"] == "UPDATE"} == {0, 8}
+        pipeline.assert_equal_to_the_org()
