@@ -27,11 +27,13 @@ from sfcdc_assets.lake.tables.channel_members import MEMBERS
 from sfcdc_assets.lake.tables.consistent_cuts import CONSISTENT_CUTS
 from sfcdc_assets.lake.tables.gap_reconciliation import LEDGER
 from sfcdc_assets.lake.tables.lost_checkpoints import LOST_CHECKPOINTS
+from sfcdc_assets.lake.tables.object_shapes import versioned
 from sfcdc_assets.lake.tables.organization import ORGANIZATION
 from sfcdc_assets.lake.tables.rolling_audits import ROLLING_AUDITS
 from sfcdc_assets.lake.tables.schemas import SCHEMAS
 from sfcdc_assets.lake.tables.snapshot_plan import SNAPSHOT_PLAN
 from sfcdc_assets.lake.tables.snapshots import READ_OF_COLUMNS
+from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 from sfcdc_assets.settings.settings import SECRET_FILES, Settings
 from sfcdc_assets.timeline.read_rows import READ_COLUMNS
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
@@ -81,6 +83,7 @@ SCHEMAS_OF_TABLES = {
     "`rolling_audits`": ROLLING_AUDITS,
     "`snapshot_plan`": SNAPSHOT_PLAN,
     "`channel_members`": MEMBERS,
+    **{f"`{table.name}`": versioned(table) for table in SHAPE_TABLES},
 }
 
 

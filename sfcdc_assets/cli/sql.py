@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfcdc_assets.cli.sql_extra import require_duckdb
+from sfcdc_assets.cli.sql_extra import Labels, require_duckdb
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.settings.settings import load_settings
@@ -37,6 +37,7 @@ def sql(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse an entity that lags behind the cut, instead of naming it.")
     ] = False,
+    labels: Labels = False,
     form: Annotated[
         str,
         typer.Option(
@@ -64,7 +65,7 @@ def sql(
         raise typer.BadParameter(f"{form!r} is none of {', '.join(Format)}", param_hint="--format")
     chosen = Format.JSON if as_json else Format(form)
     moment = moment_of(at) if at is not None else None
-    with opened(load_settings().warehouse, moment, strict=strict) as tables:
+    with opened(load_settings().warehouse, moment, strict=strict, labels=labels) as tables:
         if query is None and sys.stdin.isatty():
             _converse(tables, chosen, moment)
             return

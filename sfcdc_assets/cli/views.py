@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets.cli.sql_extra import require_duckdb
+from sfcdc_assets.cli.sql_extra import Labels, require_duckdb
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.lake.tables.open_cut import cuts_at
@@ -19,7 +19,9 @@ from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 
 @stops_at_once
 def views(
+    *,
     duckdb: Annotated[Path, typer.Option("--duckdb", metavar="FILE", help="Write the views to this DuckDB file.")],
+    labels: Labels = False,
 ) -> None:
     """Write the views of `sfcdc sql` to a DuckDB file that other tools open.
 
@@ -31,7 +33,7 @@ def views(
 
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
-    tables = TablesOfCuts(warehouse, cuts_at(warehouse))
+    tables = TablesOfCuts(warehouse, cuts_at(warehouse), labels=labels)
     written = write_views(tables, duckdb)
     say(
         f"{counted(written, 'view')} of {counted(len(tables.entities), 'entity')} are in {duckdb}. They can be read "

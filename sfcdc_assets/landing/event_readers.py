@@ -101,5 +101,5 @@ def _object_of_topic(org: OrgConnection, name: str) -> ObjectDescription | None:
         entity = topic_query(topics[0].topic.query).entity if topics else None
     except (TopicsNotReadable, TopicNotSupported):
         return None
-    described = org.describe_json(entity) if entity else None
-    return None if described is None else ObjectDescription.from_json(json.loads(described))
+    described = org.describe(entity) if entity else None
+    return None if described is None else described.object

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from sfcdc_assets.event_channels.payload_schema import PayloadSchema, payload_sc
 from sfcdc_assets.lake.tables.schemas import EventSchema
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
-from sfcdc_assets.salesforce.describe import describe, object_names
+from sfcdc_assets.salesforce.describe import Described, describe_whole, object_names
 from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
@@ -52,10 +51,10 @@ class OrgConnection:
         """Entities of a channel, and their filters, as the org's setup lists them; None when it does not say."""
         return channel_members(self.session, channel)
 
-    def describe_json(self, entity: str) -> str | None:
-        """Return the stored form of an object's describe; None when the object may not be read."""
+    def describe(self, entity: str) -> Described | None:
+        """Return what describe says of an object; None when the object may not be read."""
         try:
-            return json.dumps(describe(self.session, entity).to_json())
+            return describe_whole(self.session, entity)
         except EntityNotReadable:
             return None
 
@@ -91,14 +90,11 @@ class OrgConnection:
         except (RequestRefused, ApiLimitReached):
             return {}
 
-    def newest_schema(self, entity: str, now_ms: int) -> EventSchema:
-        """Return the schema that the entity's next event will have, with a fresh describe.
-
-        Raises `EntityNotReadable` when the object may not be read, and what the transport refuses.
-        """
-        described = json.dumps(describe(self.session, entity).to_json())
+    def newest_schema(self, entity: str, described: Described, now_ms: int) -> EventSchema:
+        """Return the schema that the entity's next event will have, beside what describe has just said. Raises what the
+        transport refuses."""
         schema_id = self.transport.newest_schema_id(entity)
-        return EventSchema(schema_id, self.transport.schema(schema_id), entity, now_ms, described)
+        return EventSchema(schema_id, self.transport.schema(schema_id), entity, now_ms, described.json)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect, entity_suspects
+from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -22,6 +23,7 @@ from sfcdc_assets.org_reads.stale_reads import longest_lag_ms, stale_records, un
 from sfcdc_assets.org_reads.vanished import RowsVanished, vanished_rows, why
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.bulk_query import is_lost
+from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
@@ -144,10 +146,12 @@ def _take(
 ) -> SnapshotReport:
     started, calls = time.monotonic(), org.session.calls_of_this_thread
     schemas = Schemas(warehouse)
-    newest = org.newest_schema(entity, clock_ms())
+    described = describe_whole(org.session, entity)
+    newest = org.newest_schema(entity, described, clock_ms())
     known = schemas.of_entity(entity)
     is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
     schemas.add(*([newest] if is_news else []), described={entity: clock_ms()})
+    keep_shapes(warehouse, [described.shape], clock_ms())
     present = Snapshots.open(warehouse, entity)
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)

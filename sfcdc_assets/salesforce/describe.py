@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+
 from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.salesforce.object_shape import ObjectShape
 from sfcdc_assets.salesforce.session import OrgSession
 
 
+@dataclass(frozen=True)
+class Described:
+    """What one describe said: `object`, from which the columns of tables follow, and `shape`, all of it."""
+
+    object: ObjectDescription
+    shape: ObjectShape
+
+    @property
+    def json(self) -> str:
+        """The form of `object` that is stored with the schemas."""
+        return json.dumps(self.object.to_json())
+
+
 def describe(session: OrgSession, entity: str) -> ObjectDescription:
+    """Return the entity as `describe_whole` does, without its shape."""
+    return describe_whole(session, entity).object
+
+
+def describe_whole(session: OrgSession, entity: str) -> Described:
     """Return the entity as the user of the session sees it; asked again each time, because fields are added while we
     run.
 
@@ -22,12 +44,12 @@ def describe(session: OrgSession, entity: str) -> ObjectDescription:
     except RequestRefused as refusal:
         raise EntityNotReadable(entity, refusal.status, refusal.error_code, refusal.message) from refusal
     try:
-        description = ObjectDescription.from_json(answer)
+        description, shape = ObjectDescription.from_json(answer), ObjectShape.from_describe(answer)
     except (KeyError, TypeError, AttributeError):
         raise UnexpectedAnswer(session.url_of(path), "it is not the description of an object") from None
     if not description.queryable:
         raise EntityNotReadable(entity, 200, "NOT_QUERYABLE", "the description says queryable: false")
-    return description
+    return Described(description, shape)
 
 
 def object_names(session: OrgSession) -> frozenset[str]:

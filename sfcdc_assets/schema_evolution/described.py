@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.schemas import Schemas, describe_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
+from sfcdc_assets.salesforce.describe import Described as DescribedObject
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 
 DESCRIBES_AT_ONCE = 8
@@ -56,11 +58,11 @@ def follow_describes(
     """
     spent: list[ApiLimitReached] = []
 
-    def describe_json(entity: str) -> str | None:
+    def describe(entity: str) -> DescribedObject | None:
         if spent:
             raise spent[0]
         try:
-            return org.describe_json(entity)
+            return org.describe(entity)
         except ApiLimitReached as error:
             spent.append(error)
             raise
@@ -68,7 +70,7 @@ def follow_describes(
     known = Schemas(warehouse)
     due = [entity for entity in entities if is_to_be_described(known, entity, now_ms, every_ms)]
     due = sorted(due, key=known.described_at)[:most]
-    asked = dict(zip(due, side_by_side(describe_json, due, DESCRIBES_AT_ONCE), strict=True))
+    asked = dict(zip(due, side_by_side(describe, due, DESCRIBES_AT_ONCE), strict=True))
     later = {entity for entity, found in asked.items() if isinstance(found, _LATER)}
     failed = {entity: each for entity, each in asked.items() if isinstance(each, Exception) and entity not in later}
     described = {entity: found for entity, found in asked.items() if not isinstance(found, Exception)}
@@ -76,14 +78,14 @@ def follow_describes(
     @retry_on_conflict
     def keep() -> None:
         schemas, news = Schemas(warehouse), []
-        for entity, describe_json in described.items():
+        for entity, found in described.items():
             last = schemas.of_entity(entity)[-1]
-            if entity in later or entity in failed or describe_json in (None, last.describe_json):
+            if found is None or entity in later or entity in failed or found.json == last.describe_json:
                 continue
             if last.describe_json is None:
-                news.append(replace(last, first_seen_at=now_ms, describe_json=describe_json))
+                news.append(replace(last, first_seen_at=now_ms, describe_json=found.json))
             else:
-                newest = outcome_of(org.newest_schema, entity, now_ms)
+                newest = outcome_of(org.newest_schema, entity, found, now_ms)
                 if isinstance(newest, _LATER):
                     later.add(entity)
                 elif isinstance(newest, Exception):
@@ -97,4 +99,5 @@ def follow_describes(
 
     if due:
         keep()
+        keep_shapes(warehouse, [found.shape for found in described.values() if found is not None], now_ms)
     return Described(due, failed, [entity for entity, found in described.items() if found is None])

@@ -71,7 +71,7 @@ def _without_comments(text: str) -> str:
     return text[comments.end() :] if comments else text
 
 
-def opened(root: str, at: datetime | None, *, strict: bool = False) -> AskedTables:
+def opened(root: str, at: datetime | None, *, strict: bool = False, labels: bool = False) -> AskedTables:
     """Return the tables of the warehouse at this root, at the newest cut of each channel. Raises `NoCut` where there is
     none, and no table that needs none."""
     warehouse = Warehouse(root)
@@ -81,7 +81,7 @@ def opened(root: str, at: datetime | None, *, strict: bool = False) -> AskedTabl
         if not event_table_names(warehouse):
             raise
         cuts = ()
-    tables = AskedTables(TablesOfCuts(warehouse, cuts, strict=strict), at=at)
+    tables = AskedTables(TablesOfCuts(warehouse, cuts, strict=strict, labels=labels), at=at)
     lock(tables.connection, warehouse)
     return tables
 

@@ -25,7 +25,8 @@ from sfcdc_assets.lake.tables.event_table import event_table_names
 from sfcdc_assets.lake.tables.lost_checkpoints import NAME as LOST_CHECKPOINTS
 from sfcdc_assets.lake.tables.organization import NAME as ORGANIZATION
 from sfcdc_assets.lake.tables.schemas import NAME as SCHEMAS
-from sfcdc_assets.sql.entity_views import USERS, View, entity_views, names_of_entity, users_view, view
+from sfcdc_assets.salesforce.object_shape import PICKLIST_VALUES, RECORD_TYPES, SHAPE_TABLES
+from sfcdc_assets.sql.entity_views import USERS, View, entity_views, label_views, names_of_entity, users_view, view
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets.sql.text import Location, relation, value
 from sfcdc_assets.sql.users import USER, name_of_user
@@ -34,7 +35,16 @@ from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
 CUT, LAGGING = "sfcdc_cut", "sfcdc_lagging"
 OF_EVENTS = (raw_events.NAME, quarantine.NAME)
 """Tables of which the rows up to the cut are shown."""
-OF_THE_WAREHOUSE = (*OF_EVENTS, CONSISTENT_CUTS, LOST_CHECKPOINTS, SCHEMAS, AUDITS, CHANNEL_MEMBERS, ORGANIZATION)
+OF_THE_WAREHOUSE = (
+    *OF_EVENTS,
+    CONSISTENT_CUTS,
+    LOST_CHECKPOINTS,
+    SCHEMAS,
+    *(each.name for each in SHAPE_TABLES),
+    AUDITS,
+    CHANNEL_MEMBERS,
+    ORGANIZATION,
+)
 """Tables that no cut names."""
 _OF_THE_CATALOGUE = frozenset({"show", "information_schema", "pragma", "sqlite_master", "pg_catalog"})
 
@@ -110,7 +120,7 @@ class AskedTables:
             if not wanted.isdisjoint(names) and not self._made.issuperset(names)
         ]
         if entities and USERS not in self._made:
-            self._create([self._users()])
+            self._create([self._users(), *(self._labels() if self.tables.labels else ())])
         for entity in entities:
             self._create(entity_views(self.tables.of(entity), self._find, self._at))
         for table in OF_THE_WAREHOUSE:
@@ -132,6 +142,10 @@ class AskedTables:
     def _users(self) -> View:
         user = self.tables.rows_of(USER) if USER in self.tables.shown else None
         return users_view(user, name_of_user(user.schema) if user else None, self._find)
+
+    def _labels(self) -> Iterable[View]:
+        values, types = (readable_now(self.tables.warehouse, each.name) for each in (PICKLIST_VALUES, RECORD_TYPES))
+        return label_views(values, types, self._find)
 
     def _of_the_warehouse(self, table: str) -> list[View]:
         condition = _up_to(self.tables.cuts) if table in OF_EVENTS else None

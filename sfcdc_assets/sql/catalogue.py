@@ -53,10 +53,13 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
         DescribedColumn(beside, "VARCHAR", f"Name of the user in {column}, as it is now.")
         for column, beside in of.users.items()
     ]
+    described_labels = [
+        DescribedColumn(each.beside, "VARCHAR", each.description(column)) for column, each in of.labels.items()
+    ]
 
     def columns(fields: list[pa.Field]) -> tuple[DescribedColumn, ...]:
         found = (DescribedColumn(each.name, sql_type(each.type), column_description(each, labels)) for each in fields)
-        return (*found, *users)
+        return (*found, *users, *described_labels)
 
     yield DescribedView(
         of.view_name,

@@ -15,6 +15,14 @@ import pyarrow as pa
 
 from sfcdc_assets.lake.delta.readable_table import ReadableTable
 from sfcdc_assets.lake.tables import current_state, gap_reconciliation, history, text_fields
+from sfcdc_assets.sql.labels import (
+    PICKLIST_LABELS,
+    RECORD_TYPE_NAMES,
+    Label,
+    label_joins,
+    picklist_labels,
+    record_type_names,
+)
 from sfcdc_assets.sql.text import Location, name, relation
 from sfcdc_assets.sql.users import joins
 from sfcdc_assets.timeline.version_columns import OF_THE_ROW
@@ -36,11 +44,12 @@ class View:
 
 @dataclass(frozen=True)
 class EntityTables:
-    """The entity's tables at a cut, by layer, and its columns that have a user's name beside them."""
+    """The entity's tables at a cut, by layer, and its columns that have a user's name, or a label, beside them."""
 
     entity: str
     tables: Mapping[str, ReadableTable]
     users: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, Label] = field(default_factory=dict)
 
     @property
     def view_name(self) -> str:
@@ -60,7 +69,8 @@ def names_of_entity(entity: str, layers: Collection[str]) -> tuple[str, ...]:
 
 
 def entity_views(of: EntityTables, location: Location, at: datetime | None = None) -> Iterator[View]:
-    """Yield the views in the order in which they are to be created, after `users_view`."""
+    """Yield the views in the order in which they are to be created, after `users_view` and, where there are labels,
+    `label_views`."""
     if current_state.LAYER in of.tables:
         yield _history(of, location, at)
         yield _as_of(of)
@@ -78,13 +88,25 @@ def users_view(user: ReadableTable | None, expression: str | None, location: Loc
     return view(USERS, f'SELECT "Id" AS id, any_value({expression}) AS name FROM ({rows}) GROUP BY "Id"')
 
 
+def label_views(values: ReadableTable | None, types: ReadableTable | None, location: Location) -> tuple[View, View]:
+    """`PICKLIST_LABELS` and `RECORD_TYPE_NAMES`, of the tables `picklist_values` and `record_types`."""
+    of_values, of_types = (relation(each, location) if each is not None else None for each in (values, types))
+    return view(PICKLIST_LABELS, picklist_labels(of_values)), view(RECORD_TYPE_NAMES, record_type_names(of_types))
+
+
 def view(called: str, query: str) -> View:
     """Return a view of this name."""
     return View(called, f"CREATE OR REPLACE VIEW {name(called)} AS {query}")
 
 
+def _beside(of: EntityTables) -> tuple[str, str]:
+    """Return what is selected beside an entity's rows `v`, and what is joined for it."""
+    (names, with_users), (labels, with_labels) = joins(of.users, USERS), label_joins(of.entity, of.labels)
+    return names + labels, with_users + with_labels
+
+
 def _rows(of: EntityTables, location: Location) -> View:
-    selected, joined = joins(of.users, USERS)
+    selected, joined = _beside(of)
     rows = relation(of.tables[current_state.LAYER], location)
     return view(of.view_name, f"SELECT v.*{selected} FROM ({rows}) AS v{joined} WHERE NOT v._is_deleted")
 
@@ -113,7 +135,7 @@ def _history(of: EntityTables, location: Location, at: datetime | None) -> View:
     if at is not None:
         ended = f"CASE WHEN _valid_to <= {_literal(at)} THEN _valid_to END AS _valid_to"
         versions = f"SELECT * REPLACE ({ended}) FROM ({versions}) WHERE _valid_from <= {_literal(at)}"
-    selected, joined = joins(of.users, USERS)
+    selected, joined = _beside(of)
     return view(f"{of.view_name}_history", f"SELECT v.*{selected} FROM ({versions}) AS v{joined}")
 
 

@@ -16,18 +16,23 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.table_columns import newest_describe
 from sfcdc_assets.sql.entity_views import EntityTables
+from sfcdc_assets.sql.labels import label_columns
 from sfcdc_assets.sql.users import user_columns
 
 
 class TablesOfCuts:
     """What the cuts have of each entity; a table is opened when it is asked for.
 
-    `strict`: an entity that lags is refused (`EntitiesLag`), not shown as of its own position.
+    `strict`: an entity that lags is refused (`EntitiesLag`), not shown as of its own position. `labels`: views have
+    columns with the labels of picklist values and the names of record types.
     """
 
-    def __init__(self, warehouse: Warehouse, cuts: Sequence[OpenCut], *, strict: bool = False) -> None:
+    def __init__(
+        self, warehouse: Warehouse, cuts: Sequence[OpenCut], *, strict: bool = False, labels: bool = False
+    ) -> None:
         self.warehouse = warehouse
         self.strict = strict
+        self.labels = labels
         self.cuts = tuple(each.cut for each in cuts)
         self._cut_of = _newest(cuts)
         self._layers: dict[str, list[str]] = {}
@@ -76,7 +81,12 @@ class TablesOfCuts:
         """Return the entity's tables. Raises `CutGone`, `UnreadableTable`, `EntitiesLag`."""
         tables = readable_of_cut(self.cut_of(entity), entity, self.layers(entity))
         rows = tables.get(current_state.LAYER)
-        return EntityTables(entity, tables, user_columns(rows.schema, self.described(entity)) if rows else {})
+        if rows is None:
+            return EntityTables(entity, tables)
+        described = self.described(entity)
+        users = user_columns(rows.schema, described)
+        labels = label_columns(rows.schema, described, users.values()) if self.labels else {}
+        return EntityTables(entity, tables, users, labels)
 
     def rows_of(self, entity: str) -> ReadableTable | None:
         """Return its `current_state` alone; None where it has none."""

@@ -33,7 +33,7 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
                 return
 
     for field in described.fields if described else ():
-        if USER in field.reference_to and _is_readable(schema, field.name):
+        if USER in field.reference_to and is_readable(schema, field.name):
             name_beside(field.name, _name_beside(field))
     if COMMIT_USER in schema.names:
         name_beside(COMMIT_USER, f"{COMMIT_USER}_name")
@@ -48,9 +48,9 @@ def name_of_user(schema: pa.Schema) -> str | None:
 
 def columns_of_name(schema: pa.Schema) -> tuple[str, ...]:
     """Return the columns of User's table that make a user's name, to be joined by spaces; none that is hashed."""
-    if _is_readable(schema, "Name"):
+    if is_readable(schema, "Name"):
         return ("Name",)
-    return tuple(each for each in ("FirstName", "LastName") if _is_readable(schema, each))
+    return tuple(each for each in ("FirstName", "LastName") if is_readable(schema, each))
 
 
 def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
@@ -62,7 +62,8 @@ def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
     return selected, joined
 
 
-def _is_readable(schema: pa.Schema, column: str) -> bool:
+def is_readable(schema: pa.Schema, column: str) -> bool:
+    """Return whether a table has the column, with its values and not their hashes."""
     return column in schema.names and _HASHED not in (schema.field(column).metadata or {})
 
 

@@ -56,7 +56,7 @@ _CREDENTIALS = Credentials("token", "https://localhost", "00D000000000001AAA")
 class _Org(OrgConnection):
     """An org of which only the streams are asked."""
 
-    def describe_json(self, entity: str) -> str | None:
+    def describe(self, entity: str) -> None:
         return None
 
     def delivery_allowance(self) -> Limit | None:

@@ -59,7 +59,7 @@ USES: dict[str, Callable[[Table], object]] = {
     "read files": lambda opened: opened.read_files([file.path for file in opened.files()], ["Id"]),
     "append": lambda opened: opened.append(ROWS, {CHANNEL: 2}, {}),
     "commit no rows": lambda opened: opened.append(ROWS.slice(0, 0), {CHANNEL: 2}, {}),
-    "upsert": lambda opened: opened.upsert(ROWS, "Id", {}),
+    "upsert": lambda opened: opened.upsert(ROWS, ["Id"], {}),
     "delete": lambda opened: opened.delete_rows("Id = '001000000000001AAA'", {}),
     "set a property": lambda opened: opened.keep(log_hours=5),
     "vacuum": lambda opened: opened.vacuum(orphans=True),

@@ -74,6 +74,8 @@ class FieldDefinition:
     """Display format such as `INV-{00000}`."""
     default: str | bool | int | float | None = None
     picklist_values: tuple[str, ...] = ()
+    picklist_labels: tuple[tuple[str, str], ...] = ()
+    """Value and label, of the values that are labelled otherwise than they are called."""
     restricted_picklist: bool = False
     reference_to: tuple[str, ...] = ()
     relationship_name: str | None = None
@@ -213,6 +215,7 @@ def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:
             **{name: value for name, value in document.items() if name != "cascade_delete"},
             "delete_constraint": DeleteConstraint(constraint),
             "picklist_values": tuple(document["picklist_values"]),
+            "picklist_labels": tuple((value, label) for value, label in document.get("picklist_labels", ())),
             "reference_to": tuple(document["reference_to"]),
             "roll_up": RollUp(**roll_up) if roll_up else None,
         }

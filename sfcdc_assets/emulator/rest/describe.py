@@ -223,7 +223,13 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
         "restrictedPicklist": field.restricted_picklist,
         "dependentPicklist": False,
         "picklistValues": [
-            {"value": value, "label": value, "active": True, "defaultValue": value == field.default, "validFor": None}
+            {
+                "value": value,
+                "label": dict(field.picklist_labels).get(value, value),
+                "active": True,
+                "defaultValue": value == field.default,
+                "validFor": None,
+            }
             for value in field.picklist_values
         ],
         "nameField": field.name in {"Name", "CaseNumber"},

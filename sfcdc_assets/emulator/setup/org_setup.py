@@ -162,6 +162,19 @@ class Setup:
                         unit_of_work.set_read_only(entity, str(row["Id"]), {field.name: renamed}, touch=False)
             return len(unit_of_work.committed.changes) if unit_of_work.committed else 0
 
+    def label_picklist_value(self, entity: str, name: str, value: str, label: str) -> None:
+        """Label a value of a picklist otherwise than it is called: describe says so, no record and no event does."""
+        with self._org.database.transaction():
+            definition = self._definition(entity)
+            field = definition.field(name)
+            if field is None or value not in field.picklist_values:
+                raise RecordError("INVALID_FIELD", f"{entity}.{name} is no picklist with the value {value}", (name,))
+            labels = {**dict(field.picklist_labels), value: label}
+            changed = replace(field, picklist_labels=tuple(labels.items()))
+            self._org.replace_definition(
+                definition.with_fields(tuple(changed if one is field else one for one in definition.fields))
+            )
+
     def encrypt_field(self, entity: str, name: str) -> None:
         """Keep a text encrypted by Shield Platform Encryption. Who may read it sees no difference, in events neither
         (Change Data Capture Developer Guide, "Change Events for Encrypted Salesforce Data"); queries cannot compare it

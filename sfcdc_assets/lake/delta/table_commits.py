@@ -127,9 +127,9 @@ class TableCommits(CommitProtocol):
                 .execute()
             )
 
-    def upsert(self, rows: pa.Table, key: str, transactions: Mapping[str, int]) -> None:
-        """Put rows in the place of those with the same key, and append the others, in one commit with the transaction
-        versions. `rows` have all columns, and each key once.
+    def upsert(self, rows: pa.Table, key: Sequence[str], transactions: Mapping[str, int]) -> None:
+        """Put rows in the place of those with the same key (columns without null), and append the others, in one commit
+        with the transaction versions. `rows` have all columns, and each key once.
 
         Files that hold a row that is replaced are rewritten. Raises `ConcurrentCommit` after any commit since this
         handle was opened.
@@ -139,7 +139,7 @@ class TableCommits(CommitProtocol):
             (
                 self._delta.merge(
                     rows,
-                    f"t.{key} = s.{key}",
+                    " and ".join(f"t.{name} = s.{name}" for name in key),
                     source_alias="s",
                     target_alias="t",
                     streamed_exec=False,  # see update_rows

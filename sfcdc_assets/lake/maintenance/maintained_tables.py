@@ -29,8 +29,10 @@ from sfcdc_assets.lake.tables import (
     text_fields,
 )
 from sfcdc_assets.lake.tables.event_table import event_table_names
+from sfcdc_assets.lake.tables.object_shapes import VALID_FROM
 from sfcdc_assets.lake.tables.raw_event_reads import channels_of_files, payloads_dropped
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 
 SINGLE: Mapping[str, Packing] = {
     consistent_cuts.NAME: Packing(("channel", "position")),
@@ -42,6 +44,7 @@ SINGLE: Mapping[str, Packing] = {
     rebuild_claim.NAME: Packing(("begun_at",)),
     snapshot_plan.NAME: Packing(("noted_at", "place")),
     quarantine.NAME: Packing(("channel", "position")),
+    **{each.name: Packing((*each.key, VALID_FROM)) for each in SHAPE_TABLES},
 }
 """Tables of the whole warehouse beside `raw_events`."""
 

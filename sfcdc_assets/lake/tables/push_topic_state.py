@@ -86,6 +86,6 @@ class PushTopicState:
         commit since this handle was opened."""
         transactions = {channel: position}
         if known:
-            self.table.upsert(state_rows(known, self.table.schema), ID, transactions)
+            self.table.upsert(state_rows(known, self.table.schema), [ID], transactions)
         else:
             self.table.append(self.table.schema.empty_table(), transactions, {})

@@ -236,7 +236,7 @@ class _NoOrg:
     privacy = NOTHING_PRIVATE
     session = SimpleNamespace(calls=0)
 
-    def describe_json(self, entity: str) -> None:
+    def describe(self, entity: str) -> None:
         """It does not say."""
 
     def members(self, channel: str) -> None:

@@ -124,7 +124,9 @@ def _ticks(synced: EmulatedPipeline, times: int) -> None:
 
 def test_a_describe_that_fails_is_tried_again_after_growing_pauses_and_at_once_when_it_works(tmp_path: Path) -> None:
     with stream(tmp_path, records=5) as org:
-        schema = org.connected.newest_schema("Account", org.clock())
+        seen = org.connected.describe("Account")
+        assert seen is not None
+        schema = org.connected.newest_schema("Account", seen, org.clock())
         Schemas(org.warehouse).add(schema)
         clock.sleep(2 * HOUR_MS / 1000)
         org.server.rest_faults.arm(RestFault.GARBAGE, 10**6, path="/sobjects/Account/describe")
