@@ -55,9 +55,9 @@ def _keep(warehouse: Warehouse, of: ShapeTable, shapes: Sequence[ObjectShape], n
     if not news:
         return
     table = table or Table.open_or_create(warehouse, of.name, versioned(of))
-    listed = ", ".join(f"'{shape.entity}'" for shape in news)
+    listed = ", ".join(f"'{each.entity}'" for each in news if table.transaction_version(each.entity) is not None)
     known: dict[str, list[dict[str, Any]]] = {}
-    for row in table.rows(predicate=f"{OBJECT} in ({listed})"):
+    for row in table.rows(predicate=f"{OBJECT} in ({listed})") if listed else ():
         known.setdefault(row[OBJECT], []).append(row)
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     changed = [_changed(of, shape, known.get(shape.entity, []), now) for shape in news]
