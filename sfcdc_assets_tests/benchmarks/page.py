@@ -45,18 +45,16 @@ def _section(result: Result, usual: str) -> str:
 
 
 def _page_row(figure: Figure) -> Sequence[str]:
-    """One row a figure: medians of what it is compared with, and whether the goal is reached."""
+    """One row a figure: medians of ours and of what it is compared with, and whether the goal is reached."""
     instead = [
         f"{peer}: {number(median(figure.peers[peer]))} ({ratio(figure.ours, figure.peers[peer]):.2f})"
         for peer in _peers(figure)
     ]
     goal, reached = _goal(figure)
-    return (
-        figure.case,
-        spread(figure.ours, figure.unit),
-        "; ".join(instead),
-        f"{goal}: {reached.replace(': ', ', ')}" if goal else "",
-    )
+    if figure.goal is not None and figure.goal.of:
+        goal = goal.removesuffix(f" {figure.goal.of}")  # the first of those it is compared with
+    ours = f"{number(median(figure.ours))} {figure.unit}"
+    return figure.case, ours, "; ".join(instead), f"{goal}: {reached.replace(': ', ', ')}" if goal else ""
 
 
 def _peers(figure: Figure) -> Sequence[str]:
