@@ -35,13 +35,25 @@ OF_ARGUMENTS = frozenset(
 (https://help.salesforce.com/s/articleView?id=sf.customize_functions.htm)."""
 
 
+@dataclass(frozen=True, order=True)
+class Lookup:
+    """A reference field, and the object that it leads to, or one of several."""
+
+    field: str
+    entity: str
+
+
 @dataclass(frozen=True)
 class ParentFields:
-    """Fields of one parent: the lookups that lead to it, the record's own first, the object, and what is read of it."""
+    """Fields of one parent: the lookups that lead to it, the record's own first, and what is read of it."""
 
-    path: tuple[str, ...]
-    entity: str
+    path: tuple[Lookup, ...]
     fields: frozenset[str]
+
+    @property
+    def entity(self) -> str:
+        """The object of the parent."""
+        return self.path[-1].entity
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,12 @@ class FormulaDependencies:
             return tuple(of_entity)
         names = frozenset(changed)
         return tuple(each for each in of_entity if not names.isdisjoint(each.fields))
+
+    def reads(self, entity: str) -> frozenset[tuple[str, str]]:
+        """Return every object and field that is read for a record of `entity`: whoever withholds one of them has to
+        withhold the value."""
+        own = {(entity, name) for name in self.own}
+        return frozenset(own.union((each.entity, name) for each in self.parents for name in each.fields))
 
 
 def formula_fields(description: ObjectDescription) -> tuple[FieldDescription, ...]:
@@ -159,15 +177,15 @@ def _parents(description: ObjectDescription, step: str) -> Iterator[tuple[FieldD
 
 def _over(lookup: FieldDescription, entity: str, found: FormulaDependencies) -> FormulaDependencies:
     """Return what is read of a parent as the record that refers to it sees it."""
-    nearest = [ParentFields((lookup.name,), entity, found.own)] if found.own else []
-    further = [ParentFields((lookup.name, *each.path), each.entity, each.fields) for each in found.parents]
+    step = Lookup(lookup.name, entity)
+    nearest = [ParentFields((step,), found.own)] if found.own else []
+    further = [ParentFields((step, *each.path), each.fields) for each in found.parents]
     return FormulaDependencies(frozenset({lookup.name}), _merged([*nearest, *further]), found.names_time, found.unseen)
 
 
 def _merged(parents: Iterable[ParentFields]) -> tuple[ParentFields, ...]:
-    fields: dict[tuple[tuple[str, ...], str], frozenset[str]] = {}
+    fields: dict[tuple[Lookup, ...], frozenset[str]] = {}
     for each in parents:
-        key = (each.path, each.entity)
-        fields[key] = fields.get(key, frozenset()) | each.fields
-    ordered = sorted(fields.items(), key=lambda item: (len(item[0][0]), item[0]))
-    return tuple(ParentFields(path, entity, names) for (path, entity), names in ordered)
+        fields[each.path] = fields.get(each.path, frozenset()) | each.fields
+    ordered = sorted(fields.items(), key=lambda item: (len(item[0]), item[0]))
+    return tuple(ParentFields(path, names) for path, names in ordered)

@@ -14,6 +14,7 @@ from sfcdc_assets.emulator.formulas.formula_field import fields_read
 from sfcdc_assets.emulator.rest.describe import field_json
 from sfcdc_assets.formulas.dependencies import (
     FormulaDependencies,
+    Lookup,
     ParentFields,
     dependencies,
     dependencies_of_all,
@@ -87,8 +88,10 @@ def of(name: str) -> FormulaDependencies:
     return dependencies(ORG["Deal"], name, ORG.get)
 
 
-def parent(path: str, entity: str, *fields: str) -> ParentFields:
-    return ParentFields(tuple(path.split(".")), entity, frozenset(fields))
+def parent(path: str, *fields: str) -> ParentFields:
+    """`AccountId>Account.OwnerId>User`: the lookups with the objects that they lead to."""
+    steps = [Lookup(*step.split(">")) for step in path.split(".")]
+    return ParentFields(tuple(steps), frozenset(fields))
 
 
 @pytest.mark.parametrize(
@@ -99,41 +102,39 @@ def parent(path: str, entity: str, *fields: str) -> ParentFields:
             "Of_Parent__c",
             FormulaDependencies(
                 frozenset({"AccountId"}),
-                (parent("AccountId", "Account", "Name", "OwnerId"), parent("AccountId.OwnerId", "User", "Email")),
+                (parent("AccountId>Account", "Name", "OwnerId"), parent("AccountId>Account.OwnerId>User", "Email")),
             ),
         ),
         (
             "Of_Formula__c",
             FormulaDependencies(
                 frozenset({"Amount", "Stage", "AccountId"}),
-                (parent("AccountId", "Account", "Staff", "OwnerId"), parent("AccountId.OwnerId", "User", "Most__c")),
+                (parent("AccountId>Account", "Staff", "OwnerId"), parent("AccountId>Account.OwnerId>User", "Most__c")),
             ),
         ),
         (
             "Of_Owner__c",
             FormulaDependencies(
-                frozenset({"OwnerId"}), (parent("OwnerId", "Group", "Name"), parent("OwnerId", "User", "Name"))
+                frozenset({"OwnerId"}), (parent("OwnerId>Group", "Name"), parent("OwnerId>User", "Name"))
             ),
         ),
-        ("Of_User__c", FormulaDependencies(frozenset({"OwnerId"}), (parent("OwnerId", "User", "Name"),))),
+        ("Of_User__c", FormulaDependencies(frozenset({"OwnerId"}), (parent("OwnerId>User", "Name"),))),
         ("Daily__c", FormulaDependencies(names_time=True)),
         (
             "Daily_Of_Parent__c",
-            FormulaDependencies(
-                frozenset({"AccountId"}), (parent("AccountId", "Account", "Born__c"),), names_time=True
-            ),
+            FormulaDependencies(frozenset({"AccountId"}), (parent("AccountId>Account", "Born__c"),), names_time=True),
         ),
         (
             "Of_Roll_Up__c",
-            FormulaDependencies(frozenset({"AccountId"}), (parent("AccountId", "Account", "Pipeline__c"),)),
+            FormulaDependencies(frozenset({"AccountId"}), (parent("AccountId>Account", "Pipeline__c"),)),
         ),
         (
             "Of_Person__c",
             FormulaDependencies(
                 frozenset({"AccountId"}),
                 (
-                    parent("AccountId", "Account", "PersonId"),
-                    parent("AccountId.PersonId", "Person", "Name", "FirstName", "LastName"),
+                    parent("AccountId>Account", "PersonId"),
+                    parent("AccountId>Account.PersonId>Person", "Name", "FirstName", "LastName"),
                 ),
             ),
         ),
@@ -167,8 +168,9 @@ def test_all_formulas_of_an_object_are_found_and_roll_ups_are_none():
 
 def test_a_change_of_a_parent_is_felt_over_the_paths_that_read_the_field():
     found = of("Of_Parent__c").together([of("Of_Owner__c")])
-    assert [each.path for each in found.of_parent("User", ["Email", "Phone"])] == [("AccountId", "OwnerId")]
-    assert [each.path for each in found.of_parent("User")] == [("OwnerId",), ("AccountId", "OwnerId")]
+    far = (Lookup("AccountId", "Account"), Lookup("OwnerId", "User"))
+    assert [each.path for each in found.of_parent("User", ["Email", "Phone"])] == [far]
+    assert [each.path for each in found.of_parent("User")] == [(Lookup("OwnerId", "User"),), far]
     assert found.of_parent("User", ["Phone"]) == ()
     assert found.of_parent("Contact") == ()
 
@@ -202,9 +204,7 @@ def test_the_emulated_org_reads_the_same_fields_for_a_formula(generated: Generat
     with_formula = definition.with_fields((*definition.fields, added))
     read = set(fields_read(with_formula, added, DEFINITIONS))
     found = dependencies(described(with_formula), "New__c", DESCRIBED.get)
-    followed = {("Opportunity", name) for name in found.own}
-    followed |= {(each.entity, name) for each in found.parents for name in each.fields}
     parts_of_names = {("User", "FirstName"), ("User", "LastName"), ("User", "Salutation")}
-    assert followed - parts_of_names == read - {("Account", "Revenue_Per_Employee__c")}
+    assert found.reads("Opportunity") - parts_of_names == read - {("Account", "Revenue_Per_Employee__c")}
     assert not found.unseen
     assert found.names_time == bool(generated.functions & {"today", "now"})
