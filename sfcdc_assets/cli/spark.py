@@ -24,7 +24,7 @@ from sfcdc_assets.spark.server import listening, watch
 def spark(
     *,
     prepares: Annotated[
-        bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end: see below.")
+        bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end.")
     ] = False,
     archive: Annotated[
         Path | None,
