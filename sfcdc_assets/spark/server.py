@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
+from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.session import own_session, spark_options
@@ -64,7 +65,7 @@ def listening(settings: Settings) -> Iterator[SparkSession]:
     path = settings.spark_standing.absolute()
     options = spark_options(settings)
     made_of = identity(options)  # before the first worker imports anything
-    starting = standing.StandingSpark(0, "", os.getpid(), made_of)
+    starting = standing.StandingSpark(0, "", os.getpid(), made_of, process_began(os.getpid()))
     if (other := standing.claim(path, starting)) is not None:
         raise SettingsError("SFCDC_SPARK_STANDING", f"{path} is that of process {other.pid}", "End it, or name another")
     try:

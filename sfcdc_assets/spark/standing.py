@@ -24,6 +24,7 @@ import pyspark
 
 import sfcdc_assets
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.process_identity import is_there
 
 
 def identity(options: Mapping[str, str]) -> str:
@@ -66,13 +67,14 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class StandingSpark:
-    """Where a server listens, the token it asks for, its process, and what it is made of (`identity`). Port 0: it is
-    being started."""
+    """Where a server listens, the token it asks for, its process, what it is made of (`identity`), and when the process
+    began. Port 0: it is being started."""
 
     port: int
     token: str = field(repr=False)
     pid: int
     identity: str
+    began: int | None = None
 
     @property
     def is_starting(self) -> bool:
@@ -81,10 +83,11 @@ class StandingSpark:
 
     def is_alive(self) -> bool:
         """Return whether its process is there and its port, if it has one yet, answers."""
+        if not is_there(self.pid, self.began):
+            return False
+        if self.is_starting:
+            return True
         try:
-            os.kill(self.pid, 0)
-            if self.is_starting:
-                return True
             with socket.create_connection((ADDRESS, self.port), timeout=_CONNECT_SECONDS):
                 return True
         except OSError:

@@ -15,6 +15,7 @@ import pytest
 
 import sfcdc_assets
 from sfcdc_assets.runtime.clock import using
+from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark import standing as identities
 from sfcdc_assets.spark.standing import StandingSpark, identity
@@ -117,6 +118,20 @@ def test_a_start_that_takes_too_long_or_has_ended_counts_as_none(path: Path, ali
         standing.write(path, starting)
         assert standing.find(path, OPTIONS) is None
         assert simulated.monotonic() - began == pytest.approx(standing.STARTING_SECONDS, abs=1)
+
+
+def test_a_start_in_a_container_that_was_started_again_since_counts_as_none(path: Path, alive: StandingSpark) -> None:
+    """Numbers of processes begin again there, and this one is another process's."""
+    began = process_began(os.getpid())
+    if began is None:
+        pytest.skip("the system does not say when a process began")
+    standing.write(path, replace(alive, port=0, token="", began=began - 1))
+    simulated = SimulatedClock()
+    with using(simulated):
+        before = simulated.monotonic()
+        assert standing.find(path, OPTIONS) is None
+        assert simulated.monotonic() == before, "it is not waited for"
+    assert standing.claim(path, replace(alive, port=0, token="", pid=os.getppid())) is None
 
 
 def test_of_two_servers_that_begin_at_once_the_second_finds_the_first(path: Path, alive: StandingSpark) -> None:

@@ -8,42 +8,38 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from socket import gethostname
 
 from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.process_identity import is_there, process_began
 
 FOLDER = "runs_at_work"
 
 
 @dataclass(frozen=True)
 class AtWork:
-    """That a run was at work at a time (epoch ms, UTC, by the clock of its machine), in a process (host and number)."""
+    """That a run was at work at a time (epoch ms, UTC, by the clock of its machine), in a process: its host and number,
+    and when that began."""
 
     at_ms: int
     host: str
     process: int
+    began: int | None = None
 
     @property
     def process_is_gone(self) -> bool:
-        """Whether it is known that the process is there no more: it was one of this host. Its number may be another
-        process's by now, and a process of another container may not be seen."""
-        if self.host != gethostname():
-            return False
-        try:
-            os.kill(self.process, 0)
-        except (ProcessLookupError, OverflowError):
-            return True
-        except PermissionError:
-            return False
-        return False
+        """Whether it is known that the process is there no more: it was one of this host. Where the system does not say
+        when a process began, its number may be another one's by now."""
+        return self.host == gethostname() and not is_there(self.process, self.began)
 
 
 def note_at_work(warehouse: Warehouse, run_id: str, at_ms: int) -> None:
     """Note that the run is at work in this process. Raises what `put_note` raises."""
-    facts = {"at_ms": at_ms, "host": gethostname(), "process": os.getpid()}
-    put_note(warehouse, _path_of(run_id), json.dumps(facts).encode())
+    pid = os.getpid()
+    facts = AtWork(at_ms, gethostname(), pid, process_began(pid))
+    put_note(warehouse, _path_of(run_id), json.dumps(asdict(facts)).encode())
 
 
 def noted_at_work(warehouse: Warehouse, run_id: str) -> AtWork | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from sfcdc_assets.orchestration.heartbeat import Heartbeat
 from sfcdc_assets.orchestration.jobs import lost_runs
 from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.runtime.clock import Clock
+from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
@@ -97,6 +99,18 @@ def test_a_run_whose_process_on_this_machine_is_gone_is_found_out_sooner(
     run = run_of(server.instance, "sync", OF_SYNC, STARTED)
     with monkeypatch.context() as patch:
         patch.setattr(runs_at_work.os, "getpid", lambda: ended.pid)
+        note_at_work(weather.warehouse, run.run_id, seconds_ago(lost_runs.GONE_SECONDS + 1))
+    assert requested(server.tick()) == ["sync"]
+
+
+def test_a_run_of_a_container_that_was_started_again_is_found_out_sooner_although_its_process_has_a_namesake(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if process_began(os.getpid()) is None:
+        pytest.skip("the system does not say when a process began")
+    run = run_of(server.instance, "sync", OF_SYNC, STARTED)
+    with monkeypatch.context() as patch:
+        patch.setattr(runs_at_work, "process_began", lambda pid: 1)
         note_at_work(weather.warehouse, run.run_id, seconds_ago(lost_runs.GONE_SECONDS + 1))
     assert requested(server.tick()) == ["sync"]
 
