@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 LIVES ?= 2000
 CRASHES ?= 200
+MINUTES ?= 60
 # Tests wait for sockets and processes for a third of their time and more: three at a time keep two cores busy.
 WORKERS ?= 3
 # What `demo` and `dev` need; other targets install their extras when they are first run. The releases are those of
@@ -23,13 +24,14 @@ test: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 test-slow: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-soak: java .venv/extra-dev .venv/extra-deploy .venv/extra-peers
+soak: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives $(LIVES) --numprocesses 2
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/apply/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile thorough --numprocesses 2 --dist loadfile --timeout 3600
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not slow" --with-spark --lives 0 --numprocesses 2
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.long_run
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.apply.large_transaction
+	$(BIN)/python -m sfcdc_assets_tests.soak --minutes $(MINUTES)
 
 bench: java .venv/prepared .venv/extra-dev .venv/extra-bench
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --write

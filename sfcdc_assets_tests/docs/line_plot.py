@@ -27,8 +27,8 @@ class Panel:
     lines: Sequence[Line]
 
 
-def drawn(title: str, axis: str, panels: Sequence[Panel]) -> str:
-    """The picture."""
+def drawn(title: str, axis: str, panels: Sequence[Panel], marks: Sequence[float] = ()) -> str:
+    """The picture. `marks`: where on the axis something happened, a dashed line through each panel."""
     height = TOP + len(panels) * (PANEL + GAP) + 16
     xs = [x for panel in panels for line in panel.lines for x, _ in line.points]
     parts = [
@@ -38,12 +38,13 @@ def drawn(title: str, axis: str, panels: Sequence[Panel]) -> str:
         f'<text x="{LEFT}" y="20" font-size="15">{escape(title)}</text>',
     ]
     for number, panel in enumerate(panels):
-        parts += _panel(panel, TOP + number * (PANEL + GAP), min(xs), max(xs))
+        parts += _panel(panel, TOP + number * (PANEL + GAP), (min(xs), max(xs)), marks)
     parts += [_text((LEFT + WIDTH - RIGHT) / 2, height - 8, axis, "middle"), "</svg>"]
     return "\n".join(parts) + "\n"
 
 
-def _panel(panel: Panel, top: float, first: float, last: float) -> Iterator[str]:
+def _panel(panel: Panel, top: float, axis: tuple[float, float], marks: Sequence[float]) -> Iterator[str]:
+    first, last = axis
     most = _round_above(max(y for line in panel.lines for _, y in line.points))
     bottom, right = top + PANEL, WIDTH - RIGHT
 
@@ -58,6 +59,11 @@ def _panel(panel: Panel, top: float, first: float, last: float) -> Iterator[str]
         yield _text(LEFT - 6, y + 4, f"{most * share:,.10g}", "end")
     for x, anchor in ((first, "start"), (last, "end")):
         yield _text(place(x, 0)[0], bottom + 15, f"{x:g}", anchor)
+    for x in (place(mark, 0)[0] for mark in marks):
+        yield (
+            f'<line x1="{x}" y1="{top}" x2="{x}" y2="{bottom}" stroke="{GREY}" stroke-opacity="0.6" '
+            'stroke-dasharray="2 3"/>'
+        )
     ends: list[float] = []
     for number, line in enumerate(panel.lines):
         colour, points = COLOURS[number % len(COLOURS)], [place(x, y) for x, y in line.points]
