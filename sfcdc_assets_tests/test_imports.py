@@ -29,6 +29,7 @@ ORDER = (
     "snapshot",
     "key_ranges",
     "timeline",
+    "formulas",
     "lake",
     "org_connection",
     "schema_evolution",

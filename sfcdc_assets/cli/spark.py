@@ -23,9 +23,7 @@ from sfcdc_assets.spark.server import listening, watch
 @stops_at_once
 def spark(
     *,
-    prepares: Annotated[
-        bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end: see below.")
-    ] = False,
+    prepares: Annotated[bool, typer.Option("--prepare", help="Record the classes that Spark loads, and end.")] = False,
     archive: Annotated[
         Path | None,
         typer.Option("--pack", metavar="FILE", help="Write what tasks import into an archive for a cluster, and end."),

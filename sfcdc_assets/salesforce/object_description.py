@@ -10,7 +10,7 @@ from sfcdc_assets.salesforce.api_name import is_api_name
 
 COMPOUND_TYPES = frozenset({"address", "location"})
 """Of fields whose values are those of others, put together; a name that has parts is a text of its own."""
-_OMITTED_WHEN_EMPTY = frozenset({"inline_help_text"})
+_OMITTED_WHEN_EMPTY = frozenset({"inline_help_text", "calculated_formula"})
 """What older stored forms do not have: a description without it equals theirs."""
 
 
@@ -34,6 +34,8 @@ class FieldDescription:
     relationship_name: str | None
     reference_to: tuple[str, ...]
     inline_help_text: str | None = None
+    calculated_formula: str | None = None
+    """Of a formula field its text; roll-up summaries are calculated without one."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def _field(described: dict[str, Any]) -> FieldDescription:
         relationship_name=described.get("relationshipName"),
         reference_to=tuple(described.get("referenceTo") or ()),
         inline_help_text=described.get("inlineHelpText"),
+        calculated_formula=described.get("calculatedFormula"),
     )
 
 

@@ -38,10 +38,15 @@ def _section(result: Result, usual: str) -> str:
             _line("---" for _ in _PAGE_HEAD),
             *(_line(_page_row(figure)) for figure in result.figures),
             "",
-            f"What limits it: {' '.join(result.limit.split())} ({result.date}, {result.seconds:.0f} s{machine}.)",
+            f"What limits it: {_first_sentence(result.limit)} ({result.date}, {result.seconds:.0f} s{machine}.)",
             "",
         ]
     )
+
+
+def _first_sentence(text: str) -> str:
+    """What stands before the first full stop; benchmarks.json has the rest."""
+    return " ".join(text.split()).split(". ")[0].removesuffix(".") + "."
 
 
 def _page_row(figure: Figure) -> Sequence[str]:

@@ -1,9 +1,14 @@
-"""docs/commands.md from the command line itself: each command's help text, arguments and options."""
+"""docs/commands.md from the command line itself: what each command does, its exit codes, whether it
+makes API calls, arguments and options.
+
+The rest of a command's help text is in `--help` alone, and in the guides.
+"""
 
 from __future__ import annotations
 
 import gc
 import inspect
+import re
 
 import typer
 
@@ -12,7 +17,7 @@ from sfcdc_assets.cli.main import COMMANDS, app
 _PAGE = """\
 # Commands
 
-Use this page to look a command up; `sfcdc COMMAND --help` shows the same. All read their [settings](settings.md) from
+What each command does, with its options; `sfcdc COMMAND --help` says more. All read their [settings](settings.md) from
 the environment and from `.env`. An error is one sentence on standard error, which [Troubleshooting](troubleshooting.md)
 explains. Ctrl-C ends any command within seconds with exit code 130, and the tables are consistent whenever that
 happens.
@@ -32,11 +37,10 @@ def commands_page() -> str:
 def _section(name: str) -> str:
     context = typer.main.get_command(app).commands[name].make_context(f"sfcdc {name}", [], resilient_parsing=True)
     command = context.command
-    parts = [
-        f"\n## sfcdc {name}\n",
-        f"```text\n{' '.join(command.get_usage(context).split()).removeprefix('Usage: ')}\n```\n",
-        _paragraphs(command.help or ""),
-    ]
+    usage = " ".join(command.get_usage(context).split()).removeprefix("Usage: ")
+    parts = [f"\n## sfcdc {name}\n", _summary(command.help or "")]
+    if usage != f"sfcdc {name} [OPTIONS]":
+        parts.insert(1, f"```text\n{usage}\n```\n")
     for kind in ("argument", "option"):
         # By what they call themselves: Typer may bring a copy of click, whose classes are not click's.
         records = [each.get_help_record(context) for each in command.params if each.param_type_name == kind]
@@ -45,8 +49,11 @@ def _section(name: str) -> str:
     return "\n".join(parts)
 
 
-def _paragraphs(text: str) -> str:
-    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n")) + "\n"
+def _summary(text: str) -> str:
+    first, *others = (" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n"))
+    sentences = re.split(r"(?<=\.) (?=[A-Z`])", " ".join(others))
+    more = " ".join(each for each in sentences if re.search("exit code|API calls", each, re.IGNORECASE))
+    return "\n\n".join([first, more] if more else [first]) + "\n"
 
 
 def _table(kind: str, records: list[tuple[str, str]]) -> str:

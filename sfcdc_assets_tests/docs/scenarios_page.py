@@ -9,8 +9,8 @@ from sfcdc_assets.emulator.scenarios.scenario import FOLDER, scenarios
 _PAGE = """\
 # Scenarios
 
-Use this page to see, or to rehearse, what happens in Salesforce orgs and what a subscriber has to make of it. The
-[emulated org](emulator.md) plays each scenario by its name, as often as you like; its records are new ones each time.
+What happens in Salesforce orgs, and what a subscriber has to make of it. The [emulated org](emulator.md) plays each
+scenario by its name, as often as you like; its records are new ones each time.
 
 ## Play one
 
@@ -29,8 +29,7 @@ sfcdc emulator scenario merge --json          # a line of JSON for each step: st
 ```
 
 The buttons on the org's page *Scenarios* do the same, and so does `POST /emulator/scenarios/NAME` of its control resource.
-What a scenario needs (an object of change data capture, a custom field, person accounts) it sets up by itself. With
-`sfcdc emulator --scenario NAME --json` the command ends when the scenario has been played.
+What a scenario needs (a custom field, person accounts) it sets up by itself.
 
 ## All scenarios
 
@@ -38,8 +37,7 @@ What a scenario needs (an object of change data capture, a custom field, person 
 
 {scenarios}
 
-Each of them is played in a test that compares the events with what is promised here, and in another one that compares the
-tables of a pipeline with the org.
+Tests play each, and compare the events with what is promised here, and the tables of a pipeline with the org.
 
 ## Write one
 
@@ -65,9 +63,8 @@ command with one sentence that names the step.
 ## The sample messages of the vendor's guides
 
 Tests compare every change event that the Change Data Capture Developer Guide (52.0) shows, field by field, with the event of
-a scenario (names, presence, types, header; an org's own ids, times and keys by their form), and the other messages of that guide and
-of the Streaming API Developer Guide (41.0) with what the org sends. `sfcdc_assets_tests/emulator/guide_samples.yaml` says which scenario
-each is compared with, what differs and why; `guide_samples.py` lists those that no scenario produces, with their tests.
+a scenario, and the other messages of that guide and of the Streaming API Developer Guide (41.0) with what the org sends.
+`sfcdc_assets_tests/emulator/guide_samples.yaml` says with which, and what differs and why.
 """  # noqa: E501 - the lines of the pages are longer
 
 

@@ -94,18 +94,15 @@ _SPARK_OPTIONS = (
 _PAGE = """\
 # Settings
 
-Use this page to look a setting up. Settings are environment variables; a `.env` file in the working folder is read
-too, and the environment takes precedence over it. An invalid value or an unknown name that begins with `SFCDC_` stops
-the command with one clear message. An empty value counts as not set.
+Settings are environment variables; a `.env` file in the working folder is read too, and the environment takes
+precedence over it. An invalid value or an unknown name that begins with `SFCDC_` stops the command with one clear
+message. An empty value counts as not set. `sfcdc doctor` says which settings are set and where each comes from. Secrets
+are marked; they are never printed, logged, stored in a table or shown in the UI.
 
-`sfcdc doctor` says which settings are set and where each comes from. Secrets are marked; they are never printed,
-logged, stored in a table or shown in the UI.
-
-Beside each secret there is a setting with `_FILE` at its end that names a file with the value:
-`SFCDC_CLIENT_SECRET_FILE=/run/secrets/client_secret`. Containers, Kubernetes and systemd hand secrets over as files,
-and a file is neither in the environment of every child process nor in what describes a container. Options of Spark have
-it too (`SFCDC_SPARK_CONF_SPARK__AUTHENTICATE__SECRET_FILE`). A line break at the file's end does not count; a file that
-is replaced counts for each process that starts afterwards. A secret that is set in both ways is refused.
+Beside each secret there is a setting with `_FILE` at its end that names a file with the value, as containers,
+Kubernetes and systemd hand secrets over: `SFCDC_CLIENT_SECRET_FILE=/run/secrets/client_secret`, and for options of
+Spark `SFCDC_SPARK_CONF_SPARK__AUTHENTICATE__SECRET_FILE`. A line break at the file's end does not count; a file that is
+replaced counts for each process that starts afterwards. A secret that is set in both ways is refused.
 
 <!-- Written by `make reference` from sfcdc_assets/settings/settings.py. -->
 """

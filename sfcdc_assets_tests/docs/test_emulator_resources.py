@@ -1,4 +1,4 @@
-"""docs/emulator-resources.md against the code: every path, method, call, grant, query and limit in it is tried, and
+"""docs/emulator-resources.md against the code: every path, method, call, grant and limit in it is tried, and
 what the org serves has a row."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, 
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.documentation import ROOT, table_under
+from sfcdc_assets_tests.emulator.soql.examples import EXAMPLES
 from sfcdc_assets_tests.emulator.wire import Wire, refused, wire
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
@@ -35,7 +36,6 @@ def rows(pattern: str) -> list[tuple[str, str]]:
 
 
 PATHS = {name: cell for name, cell in rows(r"/[^`]*") if re.fullmatch(r"[A-Z]+(, [A-Z]+)*", cell)}
-QUERIES = rows(r"SELECT [^`]*")
 GRANTS = [row for row in rows(r"[a-z_:0-9-]+") if row[1].startswith(("works", "left out")) and "query" not in row[0]]
 SOAP = table_under(PAGE, "Logging in")
 CHANNELS = [name for name in re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE) if name not in PATHS]
@@ -71,15 +71,18 @@ def test_what_is_left_out_of_rest_is_not_found(org: Wire) -> None:
         assert (answer.status_code, answer.json()[0]["errorCode"]) == (404, "NOT_FOUND"), path
 
 
-@pytest.mark.parametrize(("query", "expected"), QUERIES)
-def test_a_query_is_answered_as_the_page_says(org: Wire, query: str, expected: str) -> None:
+@pytest.mark.parametrize(("query", "expected"), EXAMPLES)
+def test_a_query_is_answered_as_the_examples_say(org: Wire, query: str, expected: str) -> None:
     found = org.query(query).json()
     assert ("works" if isinstance(found, dict) else found[0]["errorCode"]) == expected, found
 
 
-def test_the_page_has_queries() -> None:
-    assert len(QUERIES) > 25
-    assert {answer for _, answer in QUERIES} >= {"works", "MALFORMED_QUERY"}
+def test_the_examples_have_each_clause_that_the_page_names() -> None:
+    works, left_out = TEXT.partition("\nWorks: ")[2].partition("\n\n")[0].split("Left out")
+    for named, expected in ((works, "works"), (left_out, "MALFORMED_QUERY")):
+        for clause in re.findall("`([^`]+)`", named):
+            answers = {answer for query, answer in EXAMPLES if clause.removesuffix("()") in query}
+            assert expected in answers, clause
 
 
 @pytest.mark.parametrize(("grant", "expected"), GRANTS)

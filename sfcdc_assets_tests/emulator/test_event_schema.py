@@ -43,7 +43,7 @@ EVERY_TYPE = object_definition(
             {"Secret__c": {"type": "encryptedstring"}},
             {"Account__c": {"type": "reference", "to": "Account"}},
             {"Where__c": {"type": "location"}},
-            {"Double_Money__c": {"type": "currency", "formula": "Money__c * 2", "sql": '"Money__c" * 2'}},
+            {"Double_Money__c": {"type": "currency", "formula": "Money__c * 2"}},
         ],
     },
     "test",

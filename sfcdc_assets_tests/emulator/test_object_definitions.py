@@ -70,7 +70,7 @@ def test_a_definition_survives_json(definition: ObjectDefinition) -> None:
         ("{name: X__c, label: X, key_prefix: a09, fields: [{F__c: {type: string, lenght: 3}}]}", "lenght"),
         ("{name: X__c, label: X, key_prefix: a09, fields: [{F__c: {type: string}}, {f__c: {type: string}}]}", "twice"),
         ("{name: X__c, label: X, key_prefix: a09, fields: [{F__c: {type: reference}}]}", "to"),
-        ("{name: X__c, label: X, key_prefix: a09, fields: [{F__c: {type: double, formula: 1+1}}]}", "sql"),
+        ("{name: X__c, label: X, key_prefix: a09, fields: [{F__c: {type: double, formula: 1+}}]}", "Syntax"),
         ("a: [", "cannot be read"),
     ],
 )

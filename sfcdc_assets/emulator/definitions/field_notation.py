@@ -4,8 +4,9 @@ Types are describe's, and five short forms: `person_name` (Name with Salutation,
 `long_text` (textarea of 32,000), `rich_text`, `master_detail` (a reference to the record's master). `address` brings
 its components under the field's prefix (BillingAddress: BillingStreet, BillingCity ...). Other keys: `label`, `length`,
 `precision`, `scale`, `required`, `unique`, `external_id`, `default`, `readonly` (the org fills it in), `insert_only`,
-`derived` (readonly, and not in change events), `children` (the parent's name for the records that refer to it, if it is
-not their plural), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`,
+`derived` (readonly, and not in change events), `formula` (a text in Salesforce's formula language; `blanks`:
+BlankAsZero, which is the default, or BlankAsBlank), `children` (the parent's name for the records that refer to it, if
+it is not their plural), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`,
 `bit_group`, `delete_constraint` (of a reference: SetNull, Restrict or Cascade; without it a lookup is cleared, and a
 required one refuses the delete).
 """
@@ -20,6 +21,9 @@ from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import DeleteConstraint, FieldDefinition, RollUp
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
+from sfcdc_assets.emulator.formulas.evaluation import check_functions
+from sfcdc_assets.emulator.formulas.parser import FormulaSyntaxError, parse_formula
+from sfcdc_assets.emulator.formulas.value import RESULT_TYPES
 from sfcdc_assets.emulator.org.ids import BASE62
 
 _TYPES: Mapping[str, Mapping[str, Any]] = {
@@ -82,11 +86,12 @@ _ACCURACY = (
     "County",
     "State",
 )
+_BLANK_AS_ZERO, _BLANK_AS_BLANK = "BlankAsZero", "BlankAsBlank"
 _READ_ONLY = {"createable": False, "updateable": False}
 _KEYS = {
     "type", "label", "length", "precision", "scale", "required", "unique", "external_id", "default", "readonly",
-    "insert_only", "derived", "formula", "sql", "roll_up", "values", "restricted", "to", "relationship", "children",
-    "format", "field_id", "cdc_type", "bit_group", "delete_constraint",
+    "insert_only", "derived", "formula", "blanks", "sql", "roll_up", "values", "restricted", "to", "relationship",
+    "children", "format", "field_id", "cdc_type", "bit_group", "delete_constraint",
 }  # fmt: skip
 
 
@@ -128,11 +133,8 @@ def fields_of(object_name: str, name: str, options: Mapping[str, Any], source: P
         facts["updateable"] = False
     facts["derived"] = options.get("derived", False)
     facts["calculated"] = "formula" in options or "roll_up" in options
-    facts["calculated_formula"] = options.get("formula")
-    if "formula" in options and "sql" not in options:
-        raise ObjectDefinitionError(
-            source, f"field {name}: a formula needs `sql`, the SQLite expression that computes it"
-        )
+    if "formula" in options:
+        facts.update(_formula(options, facts["type"], f"field {name}", source))
     facts["sql_expression"] = options.get("sql") or facts.get("sql_expression")
     facts["roll_up"] = RollUp(**options["roll_up"]) if "roll_up" in options else None
     facts["auto_number"] = options.get("format") if kind == "autonumber" else None
@@ -151,6 +153,22 @@ def fields_of(object_name: str, name: str, options: Mapping[str, Any], source: P
             facts["delete_constraint"] = DeleteConstraint.RESTRICT
     yield FieldDefinition(name=name, **facts)
     yield from _component_fields(name, kind, facts["field_id"])
+
+
+def _formula(options: Mapping[str, Any], kind: str, field: str, source: Path | str) -> dict[str, Any]:
+    if kind not in RESULT_TYPES:
+        raise ObjectDefinitionError(source, f"{field}: a {kind} cannot be a formula")
+    if "sql" in options:
+        raise ObjectDefinitionError(source, f"{field}: a formula is computed from its text; remove sql")
+    blanks = options.get("blanks", _BLANK_AS_ZERO)
+    if blanks not in (_BLANK_AS_ZERO, _BLANK_AS_BLANK):
+        raise ObjectDefinitionError(source, f"{field}: blanks is {_BLANK_AS_ZERO} or {_BLANK_AS_BLANK}, not {blanks!r}")
+    text = str(options["formula"])
+    try:
+        check_functions(parse_formula(text))
+    except FormulaSyntaxError as error:
+        raise ObjectDefinitionError(source, f"{field}: {error}") from None
+    return {"calculated_formula": text, "blank_is_zero": blanks == _BLANK_AS_ZERO}
 
 
 def _delete_constraint(options: Mapping[str, Any], field: str, source: Path | str) -> DeleteConstraint:

@@ -65,6 +65,9 @@ class FieldDefinition:
     external_id: bool = False
     calculated: bool = False
     calculated_formula: str | None = None
+    """In Salesforce's formula language; the value is computed when the record is read (emulator/formulas)."""
+    blank_is_zero: bool = True
+    """Of a formula: blank numbers count as zero; otherwise they make what is computed from them blank."""
     derived: bool = False
     """Filled in by the org from other data (LastActivityDate, IsWon); not in change events."""
     sql_expression: str | None = None
@@ -113,11 +116,11 @@ class FieldDefinition:
     @property
     def is_stored(self) -> bool:
         """Whether the field holds a value of its own (compounds and computed fields do not)."""
-        return not self.is_compound and self.sql_expression is None
+        return not self.is_compound and self.sql_expression is None and not self.is_formula
 
     @property
     def is_formula(self) -> bool:
-        """Whether the field is computed from others of its record."""
+        """Whether the field is computed from others, of its record or of its parents, when it is read."""
         return self.calculated and self.roll_up is None
 
     @property
@@ -217,6 +220,8 @@ def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:
             "picklist_values": tuple(document["picklist_values"]),
             "picklist_labels": tuple((value, label) for value, label in document.get("picklist_labels", ())),
             "reference_to": tuple(document["reference_to"]),
+            # An org that was made by an earlier version computes formulas in its tables.
+            "sql_expression": None if document["calculated_formula"] else document["sql_expression"],
             "roll_up": RollUp(**roll_up) if roll_up else None,
         }
     )

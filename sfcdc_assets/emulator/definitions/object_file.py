@@ -10,7 +10,7 @@
       - Account__c: {type: reference, to: Account, relationship: Account__r}
       - Order__c: {type: master_detail, to: Order__c}     # required, for ever, and deletes cascade
       - Location__c: {type: location}   # brings Location__Latitude__s and Location__Longitude__s
-      - Total__c: {type: currency, formula: "Amount__c * 1.2", sql: '"Amount__c" * 1.2'}
+      - Total__c: {type: currency, formula: "Amount__c * 1.2"}
 
 `Id`, `IsDeleted` and the audit fields (CreatedDate, CreatedById, LastModifiedDate, LastModifiedById, SystemModstamp)
 are implied; the word `audit` as an entry says where the latter stand, otherwise they follow the last standard field.

@@ -23,6 +23,9 @@ def check_filter(expression: str, definition: ObjectDefinition) -> None:
     more = query.order_by or query.limit is not None or query.offset or query.all_rows or query.is_aggregate
     if more or query.where is None or None in _names(query.where):
         raise QueryError("MALFORMED_QUERY", "a filter expression has conditions only")
+    for name in filtered_fields(expression, definition):
+        if definition.fields_by_name[name].is_formula:
+            raise QueryError("INVALID_FIELD", f"formula field {name} is not supported in a filter expression")
 
 
 def filtered_fields(expression: str, definition: ObjectDefinition) -> tuple[str, ...]:

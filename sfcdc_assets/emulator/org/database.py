@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -61,6 +61,10 @@ class Database:
             self._connection.create_function(name, arguments, function, deterministic=True)
         self._connection.create_collation("sf", in_order)
         self.execute("CREATE TABLE IF NOT EXISTS _setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+
+    def tell_time(self, clock: Callable[[], int]) -> None:
+        """Let SQL ask `sf_now()` for the time: epoch ms."""
+        self._connection.create_function("sf_now", 0, clock)
 
     @property
     def version(self) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sfcdc_assets.emulator.definitions.definition_versions import BEFORE_ALL, DefinitionVersions
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.formulas.formula_field import formula_sql
 from sfcdc_assets.emulator.org.database import Database
 from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.org.record_history import undo_since
@@ -39,11 +40,21 @@ class Oracle:
         """Return the truth of one record: all stored and computed fields by API name, deleted or not; None if there is
         none."""
         with self.database.lock:
-            return self._store.record(self.definitions[entity], to_18(record_id))
+            return self._store.record(self.definitions[entity], to_18(record_id), self._formulas(entity))
 
     def records(self, entity: str, *, include_deleted: bool = False) -> Iterator[dict[str, StoredValue]]:
         """Return the truth of all records in order of Id; for one consistent state hold `database.lock` meanwhile."""
-        return self._store.records(self.definitions[entity], include_deleted=include_deleted)
+        definition = self.definitions[entity]
+        return self._store.records(definition, include_deleted=include_deleted, formulas=self._formulas(entity))
+
+    def _formulas(self, entity: str) -> dict[str, str]:
+        """Field -> the SQL of its value, of an object's formulas."""
+        definition = self.definitions[entity]
+        return {
+            field.name: formula_sql(definition, field, self.definitions)
+            for field in definition.fields
+            if field.is_formula
+        }
 
     def silent_changes(self) -> list[SilentChange]:
         """Return the changes that no transaction has: all of them, the oldest first."""

@@ -70,6 +70,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
         """May be replaced at any time."""
         self.database = Database(path / "org.db" if path is not None else None)
         """For other parts of the org that keep their state beside the records."""
+        self.database.tell_time(clock)
         self.hidden_objects: set[str] = set()
         """Objects the client may not see at all: to it they do not exist."""
         self.unreadable_objects: set[str] = set()

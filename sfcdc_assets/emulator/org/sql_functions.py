@@ -4,7 +4,8 @@
 the UTF-8 of the upper-case letters (https://developer.salesforce.com/docs/atlas.en-us.soql_sosl.meta/soql_sosl/
 sforce_api_calls_soql_select_orderby.htm); the collation `sf` does so for MIN and MAX. What is no text stays as it is.
 `sf_hash(text)` is a number that stays the same. `sf_format(type, scale, x)` is a value as a user of the locale en_US
-sees it, in UTC.
+sees it, in UTC. `sf_formula(formula, now, values ...)` is the value of a formula field. `sf_now()`, the org's time in
+epoch ms, is the one function whose value changes (database.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
+
+from sfcdc_assets.emulator.formulas.evaluation import formula_value
 
 SqlValue = str | int | float | None
 
@@ -67,5 +70,6 @@ SQL_FUNCTIONS: Mapping[str, tuple[int, Callable[..., SqlValue]]] = {
     "sf_sort": (1, sort_key),
     "sf_hash": (1, stable_hash),
     "sf_format": (3, localized),
+    "sf_formula": (-1, formula_value),
 }
-"""By the name in SQL: the number of arguments and what computes it. Same arguments, same value."""
+"""By the name in SQL: the number of arguments (-1: any) and what computes it. Same arguments, same value."""

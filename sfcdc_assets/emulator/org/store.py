@@ -1,11 +1,12 @@
-"""One SQLite table an object, one typed column a field; computed fields (formulas, person names) are generated
-columns."""
+"""One SQLite table an object, one typed column a field; what is computed from a record's own fields (person names) is a
+generated column, and formulas are computed when they are read."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
@@ -243,9 +244,14 @@ class RecordStore:
         """Return the stored fields of a row by API name, deleted or not; None if there is no such row."""
         return self._read(definition, definition.stored_fields, record_id)
 
-    def record(self, definition: ObjectDefinition, record_id: str) -> dict[str, StoredValue] | None:
-        """Like `stored`, with the computed fields."""
-        return self._read(definition, columns_of(definition), record_id)
+    def record(
+        self, definition: ObjectDefinition, record_id: str, formulas: Mapping[str, str]
+    ) -> dict[str, StoredValue] | None:
+        """Like `stored`, with the computed fields, and with formulas, of which it takes the SQL by field."""
+        fields = (*columns_of(definition), *(definition.fields_by_name[name] for name in formulas))
+        sql = f'SELECT {_columns_sql(fields, formulas)} FROM {quoted(definition.name)} AS r WHERE "Id" = ?'
+        row = self._database.row(sql, (record_id,))
+        return as_record(fields, row) if row else None
 
     def records(
         self,
@@ -255,11 +261,16 @@ class RecordStore:
         fields: Sequence[FieldDefinition] | None = None,
         after: str = "",
         named_like: str = "",
+        formulas: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator[dict[str, StoredValue]]:
         """All rows in order of Id, those after the id `after`, with memory for one block of them. `named_like`: those
-        whose name holds this text (case does not count); none if the object has no names."""
-        chosen = tuple(fields) if fields is not None else columns_of(definition)
-        columns = ", ".join(quoted(field.name) for field in chosen)
+        whose name holds this text (case does not count); none if the object has no names. `formulas` are read too: the
+        SQL by field."""
+        chosen = (
+            *(fields if fields is not None else columns_of(definition)),
+            *(definition.fields_by_name[name] for name in formulas),
+        )
+        columns = _columns_sql(chosen, formulas)
         condition = '"Id" > ?' + ("" if include_deleted else ' AND "IsDeleted" = 0')
         parameters: tuple[str, ...] = ()
         if named_like:
@@ -269,7 +280,7 @@ class RecordStore:
         last = after
         while True:
             rows = self._database.rows(
-                f'SELECT "Id", {columns} FROM {quoted(definition.name)} WHERE {condition} ORDER BY "Id" LIMIT '
+                f'SELECT "Id", {columns} FROM {quoted(definition.name)} AS r WHERE {condition} ORDER BY "Id" LIMIT '
                 f"{_READ_BLOCK}",
                 (last, *parameters),
             )
@@ -332,6 +343,10 @@ def columns_of(definition: ObjectDefinition) -> tuple[FieldDefinition, ...]:
     """Return the fields that are columns of the table: stored and computed ones; addresses and locations are made of
     columns."""
     return tuple(field for field in definition.fields if field.is_stored or field.sql_expression is not None)
+
+
+def _columns_sql(fields: Sequence[FieldDefinition], formulas: Mapping[str, str]) -> str:
+    return ", ".join(formulas.get(field.name) or quoted(field.name) for field in fields)
 
 
 def as_record(fields: Sequence[FieldDefinition], row: Sequence[Any]) -> dict[str, StoredValue]:

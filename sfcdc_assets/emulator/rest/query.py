@@ -66,6 +66,7 @@ def compile_over(
         include_deleted=include_deleted,
         hidden=org.hidden_objects,
         shared=lambda each: None if each.name in computed.definitions else org.view_all.condition(each),
+        behind_formulas=org.definitions,
     )
     for read in (compiled.definition, *compiled.others):
         context.check_readable(read)

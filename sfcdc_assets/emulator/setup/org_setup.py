@@ -8,6 +8,7 @@ the bus keep theirs. What becomes of records raises no event, except where a typ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from sfcdc_assets.emulator.definitions.field_notation import custom_field_id, fi
 from sfcdc_assets.emulator.definitions.object_definition import TEXTS_ENCRYPTED, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.definitions.record_types import developer_name, with_record_types
 from sfcdc_assets.emulator.errors import RecordError
+from sfcdc_assets.emulator.formulas.formula_field import check_formula, fields_read
+from sfcdc_assets.emulator.formulas.parser import FormulaSyntaxError
 from sfcdc_assets.emulator.org.database import quoted
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.field_value import stored_value
@@ -54,7 +57,8 @@ class Setup:
         """Add a field in the short form of `object_file`, behind all others; events list it behind the other `__c`.
 
         Records that exist have nothing in it (a checkbox its default), or `values`: the org has them and no event
-        tells of them. Raises ObjectDefinitionError for wrong options.
+        tells of them. Raises ObjectDefinitionError for wrong options, RecordError for a formula of fields that there
+        are not.
         """
         with self._org.database.transaction():
             definition = self._definition(entity)
@@ -69,7 +73,9 @@ class Setup:
             if values is not None and not added[0].is_stored:
                 raise RecordError("INVALID_OPERATION", f"{entity}.{name} holds no value of its own", (name,))
             chosen = self._values(definition, added[0], values)
-            self._org.replace_definition(definition.with_fields((*definition.fields, *added)))
+            changed = definition.with_fields((*definition.fields, *added))
+            self._check_formula(changed, added[0])
+            self._org.replace_definition(changed)
             if chosen:
                 self._org.store.set_values(self._org.definitions[entity], added[0], chosen)
             return added[0]
@@ -314,6 +320,21 @@ class Setup:
         self._check_not_mirrored(definition, field)
         return field
 
+    def _check_formula(self, definition: ObjectDefinition, field: FieldDefinition) -> None:
+        if not field.is_formula:
+            return
+        try:
+            check_formula(definition, field, {**self._org.definitions, definition.name: definition})
+        except FormulaSyntaxError as error:
+            raise RecordError("FIELD_INTEGRITY_EXCEPTION", str(error), (field.name,)) from None
+
+    def _read_by(self, definition: ObjectDefinition, field: FieldDefinition) -> set[tuple[str, str]]:
+        if not field.is_formula:
+            return set()
+        with suppress(FormulaSyntaxError):  # of an object that the org does not have
+            return set(fields_read(definition, field, self._org.definitions))
+        return set()
+
     def _check_unused(self, definition: ObjectDefinition, name: str) -> None:
         """Formulas and roll-ups hold on to the fields they are made from."""
         for other in self._org.definitions.values():
@@ -322,8 +343,8 @@ class Setup:
                 is_summed = (
                     roll_up and roll_up.child == definition.name and name in (roll_up.field, roll_up.parent_field)
                 )
-                is_in_formula = other is definition and quoted(name) in (field.sql_expression or "")
-                if is_summed or is_in_formula:
+                is_computed = other is definition and quoted(name) in (field.sql_expression or "")
+                if is_summed or is_computed or (definition.name, name) in self._read_by(other, field):
                     message = f"{definition.name}.{name} is used by {other.name}.{field.name}"
                     raise RecordError("DEPENDENCY_EXISTS", message, (name,))
 

@@ -29,15 +29,17 @@ def compile_query(
     include_deleted: bool = False,
     hidden: Collection[str] = (),
     shared: Shared | None = None,
+    behind_formulas: Mapping[str, ObjectDefinition] | None = None,
 ) -> CompiledQuery:
     """Parse, check and compile. `now` is epoch ms; `include_deleted` is queryAll; `hidden` objects do not exist.
+    `behind_formulas` are the objects as formulas see them, if the client sees less.
 
     Raises QueryError: MALFORMED_QUERY, INVALID_TYPE, INVALID_FIELD, INVALID_QUERY_FILTER_OPERATOR,
     NUMBER_OUTSIDE_VALID_RANGE.
     """
     query = parse_query(text)
     visible = {name: definition for name, definition in definitions.items() if name not in hidden}
-    paths = FieldPaths(query, named_object(visible, text, query.entity), visible)
+    paths = FieldPaths(query, named_object(visible, text, query.entity), visible, behind_formulas or {})
     source = RowSource(paths, now, include_deleted or query.all_rows, shared)
     if query.having is not None and not query.group_by:
         raise QueryError("MALFORMED_QUERY", "HAVING needs GROUP BY")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sfcdc_assets.emulator.definitions.object_definition import MASK, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import QueryError
+from sfcdc_assets.emulator.formulas.formula_field import formula_sql
 from sfcdc_assets.emulator.org.database import quoted
 from sfcdc_assets.emulator.soql.refusal import no_such_column, no_such_object, refusal
 from sfcdc_assets.emulator.soql.syntax import Name, Query
@@ -34,6 +35,8 @@ class FieldPaths:
     query: Query
     definition: ObjectDefinition
     definitions: Mapping[str, ObjectDefinition]
+    behind_formulas: Mapping[str, ObjectDefinition] = field(default_factory=dict)
+    """The org's objects with all their fields: formulas read what the client may not; without them, `definitions`."""
     others: dict[str, ObjectDefinition] = field(default_factory=dict)
     """Further objects that the query reads, by name: parents on its paths, and objects of inner queries."""
 
@@ -60,6 +63,9 @@ class FieldPaths:
             known = definition.field(steps[0])
             if known is None:
                 raise no_such_column(self.query.text, name.position, steps[0], definition.name)
+            if known.is_formula:
+                objects = self.behind_formulas or self.definitions
+                return formula_sql(objects.get(definition.name, definition), known, objects, row), known
             value = f"{row}.{quoted(known.name)}"
             if known.readable_from:
                 is_lost = f'{value} IS NOT NULL AND {row}."LastModifiedDate" < {known.readable_from}'

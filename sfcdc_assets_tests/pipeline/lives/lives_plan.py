@@ -10,6 +10,8 @@ from random import Random
 from sfcdc_assets.apply.batch_events import MOST_EVENTS
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.definitions.object_file import built_in_definitions
+from sfcdc_assets.emulator.formulas.parser import parse_formula
+from sfcdc_assets.emulator.formulas.syntax import references_of
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.traffic.org_life import LifeMix
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
@@ -170,4 +172,6 @@ def _can_stand_alone(field: FieldDefinition, names: set[str]) -> bool:
 
 
 def _made_from(field: FieldDefinition) -> set[str]:
+    if field.calculated_formula is not None:
+        return {each.path for each in references_of(parse_formula(field.calculated_formula))}
     return set(re.findall(r'"(\w+)"', field.sql_expression or ""))

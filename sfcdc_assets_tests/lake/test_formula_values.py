@@ -1,0 +1,97 @@
+"""Formula values in their table: rows are replaced by Id, what is remembered comes with them, and a plan's facts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sfcdc_assets.change_events.column_types import ColumnType
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column
+from sfcdc_assets.formulas.formula_columns import AS_OF, POSITION, row_schema
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.tables.formula_values import FormulaValues
+from sfcdc_assets.lake.warehouse import Warehouse
+
+TOTAL = Column("Total__c", ColumnType.DOUBLE, salesforce_type="currency")
+DAY = Column("Day__c", ColumnType.DATE, salesforce_type="date")
+COLUMNS = (ID_COLUMN, TOTAL)
+NOON = datetime(2025, 2, 3, 12, tzinfo=UTC)
+MIDNIGHT = datetime(2025, 2, 3, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(str(tmp_path))
+
+
+def read(at: datetime, columns: tuple[Column, ...] = COLUMNS, **totals: float | None) -> pa.Table:
+    rows = [{"Id": name, "Total__c": total, AS_OF: at, POSITION: 7} for name, total in totals.items()]
+    return pa.Table.from_pylist(rows, schema=row_schema(columns))
+
+
+def opened(warehouse: Warehouse, columns: tuple[Column, ...] = COLUMNS) -> FormulaValues:
+    return FormulaValues.open_or_create(warehouse, "Account", columns)
+
+
+def totals(warehouse: Warehouse) -> dict[str, float | None]:
+    return {row["Id"]: row["Total__c"] for row in opened(warehouse).table.rows(["Id", "Total__c"])}
+
+
+def test_there_is_no_table_before_the_first_read(warehouse: Warehouse) -> None:
+    assert FormulaValues.open(warehouse, "Account") is None
+    values = opened(warehouse)
+    assert (values.followed("Account"), values.fingerprint, values.columns) == (0, None, COLUMNS)
+
+
+def test_rows_replace_those_of_their_records_and_positions_come_with_them(warehouse: Warehouse) -> None:
+    opened(warehouse).commit(read(NOON - HOUR, a=1.0, b=2.0, c=3.0), [], {"Account": 5, "User": 3})
+    opened(warehouse).commit(read(NOON, a=None, d=4.0), ["c"], {"Account": 9})
+    assert totals(warehouse) == {"a": None, "b": 2.0, "d": 4.0}
+    values = opened(warehouse)
+    assert (values.followed("Account"), values.followed("User"), values.followed("Contact")) == (9, 3, 0)
+    assert values.known(["a", "c", "d", "z"]) == {"a", "d"}
+
+
+def test_positions_move_without_rows(warehouse: Warehouse) -> None:
+    opened(warehouse).commit(read(NOON), [], {"Account": 5})
+    assert opened(warehouse).followed("Account") == 5
+
+
+def test_of_two_writers_one_is_refused(warehouse: Warehouse) -> None:
+    opened(warehouse).commit(read(NOON - HOUR, a=1.0), [], {"Account": 1})
+    one, other = opened(warehouse), opened(warehouse)
+    one.commit(read(NOON, a=2.0), [], {"Account": 2})
+    with pytest.raises(ConcurrentCommit):
+        other.commit(read(NOON, a=3.0), [], {"Account": 2})
+    assert totals(warehouse) == {"a": 2.0}
+
+
+def test_a_whole_read_ends_by_removing_what_it_has_not_brought(warehouse: Warehouse) -> None:
+    opened(warehouse).commit(read(NOON - HOUR, a=1.0, b=2.0, gone=3.0), [], {})
+    opened(warehouse).commit(read(NOON, a=4.0), [], {})
+    opened(warehouse).commit(read(NOON + HOUR, b=5.0), [], {})
+    assert opened(warehouse).fingerprint is None
+    assert opened(warehouse).end_whole_read(NOON, {"Account": 8}, 77) == 1
+    assert totals(warehouse) == {"a": 4.0, "b": 5.0}
+    assert (opened(warehouse).fingerprint, opened(warehouse).followed("Account")) == (77, 8)
+    assert opened(warehouse).end_whole_read(NOON, {"Account": 9}, 78) == 0
+    assert (opened(warehouse).fingerprint, opened(warehouse).followed("Account")) == (78, 9)
+
+
+def test_a_new_formula_is_a_new_column_that_is_null(warehouse: Warehouse) -> None:
+    opened(warehouse).commit(read(NOON, a=1.0), [], {})
+    wider = opened(warehouse, (*COLUMNS, DAY))
+    assert {column.name for column in wider.columns} == {"Id", "Total__c", "Day__c"}
+    assert wider.table.rows(["Id", "Total__c", "Day__c"]) == [{"Id": "a", "Total__c": 1.0, "Day__c": None}]
+
+
+def test_a_plan_is_told_what_is_old(warehouse: Warehouse) -> None:
+    for days, name in ((30, "a"), (1, "b"), (0, "c")):
+        opened(warehouse).commit(read(NOON - timedelta(days=days), **{name: 1.0}), [], {})
+    found = opened(warehouse).values(5, day_began=MIDNIGHT, too_old=NOON - timedelta(days=7), most=2)
+    assert (found.records, found.unread, found.before_today, found.too_old) == (5, 2, 2, 1)
+    assert found.oldest == (("a", NOON - timedelta(days=30)), ("b", NOON - timedelta(days=1)))
