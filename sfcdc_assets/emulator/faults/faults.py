@@ -74,7 +74,7 @@ SUDDEN = frozenset({Fault.GOAWAY, Fault.INSTANCE_MOVE, Fault.REPLAY_IDS_EXPIRED,
 
 DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.STREAM_RESET: "an open stream ends as clients see a reset one: INTERNAL, no trailers, no error code",
-    Fault.SILENT_STREAM: "an open stream stays open and sends nothing any more, no keepalive either",
+    Fault.SILENT_STREAM: "an open stream sends nothing any more, no keepalive either",
     Fault.STREAM_AUTH_ERROR: "an open stream ends with UNAUTHENTICATED, service.auth.error",
     Fault.STREAM_UNAVAILABLE: "an open stream ends with INTERNAL, service.unavailable",
     Fault.STREAM_REFUSED: "an open stream ends with the error code `code` (default subscription.internal.error)",
@@ -83,8 +83,8 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.LATE_ANSWER: "the first response of a stream comes `seconds` late (default 5), whatever is there to deliver",
     Fault.SLOW_NETWORK: "what the Pub/Sub API sends arrives `seconds` late (default 5): a response of a stream, or the"
     " answer to another call",
-    Fault.GOAWAY: "the server goes away as for maintenance: every connection gets a GOAWAY, its streams are cut after"
-    " `seconds` (default 1), and new connections are taken a moment later",
+    Fault.GOAWAY: "every connection gets a GOAWAY, as for maintenance, its streams are cut after `seconds` (default 1),"
+    " and new connections are taken a moment later",
     Fault.UNAVAILABLE: "a call is refused at its start: INTERNAL, service.unavailable",
     Fault.CALL_REFUSED: "a call is refused at its start with the error code `code` (default"
     " service.protection.triggered)",
@@ -131,9 +131,8 @@ DESCRIPTIONS: Mapping[Fault, str] = {
     Fault.PERMISSION_WITHDRAWN: "the user lacks View All Data, or View All Records of `entity`, and is given it back at"
     " the end: REST and Bulk return only its own records, and refuse nothing; it lasts",
     Fault.INSTANCE_MOVE: "at once: the org moves to an instance of another name, its replay ids begin again, lower, and"
-    " those given out before are refused",
-    Fault.REPLAY_IDS_EXPIRED: "at once: 72 hours pass for the stored events, and every replay id given out before is"
-    " refused",
+    " earlier ones are refused",
+    Fault.REPLAY_IDS_EXPIRED: "at once: 72 hours pass for the stored events, and every earlier replay id is refused",
     Fault.TOKENS_EXPIRED: "at once: all access tokens become worthless; streams that are open go on",
 }
 """What each fault does each time it is committed, with its options."""
