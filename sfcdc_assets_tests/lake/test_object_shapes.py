@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.maintenance.maintained_tables import SINGLE
+from sfcdc_assets.lake.maintenance.pack import pack
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES, ObjectShape
@@ -108,6 +110,23 @@ def test_a_table_that_cannot_be_read_stops_none_of_the_others(
         file.write_text("{")
     keep_shapes(warehouse, [shape(a="B")], T0 + HOUR)
     assert labels(warehouse)[-1] == ("Account.a", "B", 1, None)
+
+
+def test_packed_tables_have_the_same_rows_and_know_what_was_described(warehouse: Warehouse) -> None:
+    names = [f"X{number}__c" for number in range(12)]
+    for name in names:
+        keep_shapes(warehouse, [shape(name, a="A")], T0)
+    keep_shapes(warehouse, [shape(names[0], a="B")], T0 + HOUR)
+    known = labels(warehouse)
+    for table in SHAPE_TABLES:
+        if table.name in ("objects", "fields", "picklist_values"):  # the others have no row
+            assert pack(warehouse, table.name, SINGLE[table.name]).into == 1
+    assert labels(warehouse) == known
+    before = versions(warehouse)
+    keep_shapes(warehouse, [shape(name, a="B" if name == names[0] else "A") for name in names], T0 + 2 * HOUR)
+    assert versions(warehouse) == before
+    keep_shapes(warehouse, [shape(names[1], a="B")], T0 + 2 * HOUR)
+    assert len(labels(warehouse)) == len(known) + 1
 
 
 def test_a_table_that_was_removed_is_written_again(warehouse: Warehouse) -> None:
