@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.routing import Route
 
-from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, polled_definitions, stock_definitions
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets_tests.documentation import ROOT, table_under
@@ -139,10 +139,11 @@ def test_a_channel_is_one_that_cometd_serves_and_the_pubsub_api_as_the_page_says
 
 def test_every_object_is_named() -> None:
     objects = TEXT.split("## Objects")[1].split("\n## ")[0]
-    chosen, stock, setup = (part for part in objects.split("\n\n") if part.startswith("Those "))
+    chosen, stock, setup, polled = (part for part in objects.split("\n\n") if part.startswith("Those "))
     names = {definition.name for definition in built_in_definitions()}
     assert set(re.findall(r"\b([A-Z]\w+)\b", chosen.split(":", 1)[1])) == names
     assert set(re.findall(r"\b([A-Z]\w+)\b", stock.split(":", 1)[1])) == {each.name for each in stock_definitions()}
+    assert set(re.findall(r"\b([A-Z]\w+)\b", polled.split(":", 1)[1])) == {each.name for each in polled_definitions()}
     assert set(re.findall(r"\b([A-Z]\w+)\b", setup.split(":", 1)[1])) >= {
         file.stem for file in (ROOT / "sfcdc_assets" / "emulator" / "objects" / "setup").glob("*.yaml")
     }

@@ -10,6 +10,7 @@ from sfcdc_assets.emulator.control.fault_control import fault_routes
 from sfcdc_assets.emulator.control.feed_control import feed_routes
 from sfcdc_assets.emulator.control.field_control import field_routes
 from sfcdc_assets.emulator.control.permission_control import permission_routes
+from sfcdc_assets.emulator.control.polling_control import polling_routes
 from sfcdc_assets.emulator.control.record_change_control import record_change_routes
 from sfcdc_assets.emulator.control.record_control import record_routes
 from sfcdc_assets.emulator.control.scenario_control import scenario_routes
@@ -28,6 +29,7 @@ def all_control_routes(running: RunningOrg) -> list[Route]:
         *record_routes(org),
         *field_routes(org),
         *permission_routes(org),
+        *polling_routes(org),
         *bus_routes(org, bus, running.service, running.sessions),
         *event_routes(org, running.service.publisher),
         *feed_routes(running),

@@ -8,7 +8,7 @@ its components under the field's prefix (BillingAddress: BillingStreet, BillingC
 BlankAsZero, which is the default, or BlankAsBlank), `children` (the parent's name for the records that refer to it, if
 it is not their plural), `roll_up` ({child, parent_field, operation: SUM or COUNT, field}), `field_id`, `cdc_type`,
 `bit_group`, `delete_constraint` (of a reference: SetNull, Restrict or Cascade; without it a lookup is cleared, and a
-required one refuses the delete).
+required one refuses the delete), `filterable` and `sortable` (false: no query may compare it, or be ordered by it).
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "phone": {"length": 40},
     "email": {"length": 80},
     "url": {"length": 255},
+    "base64": {"sortable": False, "filterable": False},
+    "anyType": {"length": 255, "sortable": False, "filterable": False},
     "encryptedstring": {"length": 175, "cdc_type": "EncryptedText"},
     "reference": {"length": 18},
     "master_detail": {
@@ -91,7 +93,7 @@ _READ_ONLY = {"createable": False, "updateable": False}
 _KEYS = {
     "type", "label", "length", "precision", "scale", "required", "unique", "external_id", "default", "readonly",
     "insert_only", "derived", "formula", "blanks", "sql", "roll_up", "values", "restricted", "to", "relationship",
-    "children", "format", "field_id", "cdc_type", "bit_group", "delete_constraint",
+    "children", "format", "field_id", "cdc_type", "bit_group", "delete_constraint", "filterable", "sortable",
 }  # fmt: skip
 
 
@@ -121,6 +123,9 @@ def fields_of(object_name: str, name: str, options: Mapping[str, Any], source: P
         raise ObjectDefinitionError(source, f"field {name}: unknown key {', '.join(sorted(unknown))}")
     facts: dict[str, Any] = {"type": kind, "label": options.get("label", _label(name)), **_TYPES[kind]}
     for key in ("length", "precision", "scale", "unique", "external_id", "default", "cdc_type", "bit_group"):
+        if key in options:
+            facts[key] = options[key]
+    for key in ("filterable", "sortable"):
         if key in options:
             facts[key] = options[key]
     facts["custom"] = name.endswith("__c")

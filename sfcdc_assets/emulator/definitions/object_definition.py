@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
+
+from sfcdc_assets.emulator.definitions.object_access import USUAL, Companion, CompanionKind, ObjectAccess
 
 
 class DeleteConstraint(StrEnum):
@@ -25,6 +27,7 @@ class DeleteConstraint(StrEnum):
     """They are deleted too."""
 
 
+_STAMPS = ("SystemModstamp", "LastModifiedDate", "CreatedDate", "LoginTime")
 NEVER_IN_EVENTS = frozenset({"Id", "IsDeleted", "SystemModstamp"})
 """Fields of the record that no change event carries (docs/salesforce-streams.md, "Change event schema")."""
 
@@ -103,6 +106,11 @@ class FieldDefinition:
     """Of an encrypted text: values of records that were last saved before this time (epoch ms) read as `MASK`, because
     the key is destroyed that they were encrypted with."""
 
+    filterable: bool = True
+    """False: no query can compare it, though its type could be."""
+    sortable: bool = True
+    """False: no query can be ordered by it."""
+
     @property
     def bit_list(self) -> str:
         """Of a preference: the field of the events that lists the true ones."""
@@ -145,6 +153,41 @@ class ObjectDefinition:
     name_field: str | None = "Name"
     record_types: tuple[str, ...] = ()
     """Names of its record types, the default first; person accounts have some without being named here."""
+    access: ObjectAccess = USUAL
+    companion: Companion | None = None
+    """Whose records its own records tell of: history, share, feed."""
+    tracked: tuple[str, ...] = ()
+    """Fields whose changes go into its history, at most 20."""
+
+    @property
+    def is_custom_setup(self) -> bool:
+        """Whether it is a custom metadata type, an external or a big object."""
+        return self.name.endswith(("__mdt", "__x", "__b"))
+
+    @property
+    def is_written(self) -> bool:
+        """Whether clients create, update and delete its records."""
+        return self.access.writable and self.companion is None
+
+    @property
+    def is_undeletable(self) -> bool:
+        """Whether its deleted records wait in the recycle bin, so that IsDeleted means something."""
+        return self.deletable and self.is_written and not self.access.purged_on_delete
+
+    @property
+    def is_replicateable(self) -> bool:
+        """Whether `updated` and `deleted` list its records."""
+        return self.access.replicateable and self.stamp is not None
+
+    @property
+    def has_change_events(self) -> bool:
+        """Whether change data capture can be enabled for it."""
+        return self.access.events and self.companion is None and not self.is_custom_setup
+
+    @cached_property
+    def stamp(self) -> str | None:
+        """The best field that says when a record changed, or came; None if it has none."""
+        return next((name for name in _STAMPS if name in self.fields_by_name), None)
 
     @cached_property
     def fields_by_name(self) -> Mapping[str, FieldDefinition]:
@@ -159,6 +202,11 @@ class ObjectDefinition:
     def stored_fields(self) -> tuple[FieldDefinition, ...]:
         """The fields that hold values: what `RecordChange.before` and `.after` contain, `Id` first."""
         return tuple(field for field in self.fields if field.is_stored)
+
+    @cached_property
+    def references(self) -> tuple[FieldDefinition, ...]:
+        """The fields that name records of other objects."""
+        return tuple(field for field in self.fields if field.reference_to)
 
     @cached_property
     def foreign_keys(self) -> tuple[FieldDefinition, ...]:
@@ -194,7 +242,13 @@ class ObjectDefinition:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON-able form that `from_json` reads back to an equal definition."""
-        return asdict(self)
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            **own,
+            "fields": [_field_to_json(field) for field in self.fields],
+            "access": asdict(self.access),
+            "companion": self.companion and asdict(self.companion),
+        }
 
     @cached_property
     def json_text(self) -> str:
@@ -204,8 +258,24 @@ class ObjectDefinition:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ObjectDefinition:
         """Return the inverse of `to_json`."""
-        fields = tuple(_field_from_json(item) for item in document["fields"])
-        return cls(**{**document, "fields": fields, "record_types": tuple(document.get("record_types", ()))})
+        known = tuple(_field_from_json(item) for item in document["fields"])
+        companion = document.get("companion")
+        return cls(
+            **{
+                **document,
+                "fields": known,
+                "record_types": tuple(document.get("record_types", ())),
+                "access": ObjectAccess.from_json(document.get("access", {})),
+                "companion": companion and Companion(**{**companion, "kind": CompanionKind(companion["kind"])}),
+                "tracked": tuple(document.get("tracked", ())),
+            }
+        )
+
+
+def _field_to_json(field: FieldDefinition) -> dict[str, Any]:
+    # dataclasses.asdict copies deeply, which takes seconds where there are hundreds of objects.
+    own = {each.name: getattr(field, each.name) for each in fields(field)}
+    return {**own, "roll_up": field.roll_up and asdict(field.roll_up)}
 
 
 def _field_from_json(document: Mapping[str, Any]) -> FieldDefinition:

@@ -16,6 +16,8 @@
 are implied; the word `audit` as an entry says where the latter stand, otherwise they follow the last standard field.
 The docstring of field_notation.py explains the types and keys of a field. Several files in a folder make the org.
 `record_types: [Partner, Customer]` beside `fields` gives the object those, and the field RecordTypeId.
+`audit: [CreatedDate, CreatedById]` says which of the audit fields the object has, if not all of them, and `access` what
+is special about reading and writing it (object_access.py).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any
 import yaml
 
 from sfcdc_assets.emulator.definitions.field_notation import fields_of
+from sfcdc_assets.emulator.definitions.object_access import ObjectAccess
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import ObjectDefinitionError
 
@@ -63,6 +66,13 @@ _LOADER: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader",
 def built_in_definitions() -> tuple[ObjectDefinition, ...]:
     """Return the objects every emulated org has by default."""
     return load_definitions(BUILT_IN_OBJECTS)
+
+
+@cache
+def polled_definitions() -> tuple[ObjectDefinition, ...]:
+    """Objects of the vendor's that are not like others: those with other stamps or none, with queries that need a
+    filter or are refused, that no Bulk API reads, or whose values change behind their stamp."""
+    return load_definitions(BUILT_IN_OBJECTS / "polled")
 
 
 @cache
@@ -123,6 +133,10 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
     """Return an object definition from the mapping a file holds. Raises ObjectDefinitionError naming `source`."""
     name = document["name"]
     fields: list[FieldDefinition] = [system_field("Id", "Record ID", "id", length=18)]
+    try:
+        access = ObjectAccess.from_json(document.get("access", {}))
+    except ValueError as error:
+        raise ObjectDefinitionError(source, str(error)) from None
     deletable = document.get("deletable", True)
     if deletable:
         fields.append(system_field("IsDeleted", "Deleted", "boolean", default=False))
@@ -135,7 +149,8 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
         entries.insert(first_custom, "audit")
     for entry in entries:
         if entry == "audit":
-            fields.extend(audit_fields())
+            wanted = document.get("audit")
+            fields.extend(each for each in audit_fields() if wanted is None or each.name in wanted)
         elif isinstance(entry, dict) and len(entry) == 1 and isinstance(next(iter(entry.values())), dict):
             ((field_name, options),) = entry.items()
             fields.extend(fields_of(name, field_name, options, source))
@@ -152,8 +167,9 @@ def object_definition(document: Mapping[str, Any], source: Path | str) -> Object
         label_plural=document.get("label_plural", document["label"] + "s"),
         key_prefix=str(document["key_prefix"]),
         fields=tuple(fields),
-        custom=name.endswith("__c"),
+        custom=name.endswith(("__c", "__mdt", "__x", "__b")),
         deletable=deletable,
         name_field=document.get("name_field", "Name" if "name" in seen else None),
         record_types=record_types,
+        access=access,
     )

@@ -30,7 +30,7 @@ def child_relationships(
     found: list[ChildRelationship] = []
     taken: set[str] = set()
     for child in definitions.values():
-        for field in child.fields:
+        for field in child.references:
             if parent.name in field.reference_to:
                 name = _name(parent, child, field, taken)
                 taken.add((name or "").lower())

@@ -86,6 +86,12 @@ class Oracle:
         with self.database.lock:
             return self._past(commit_number, [entity]).get(entity, {})
 
+    def seen_at(self, entity: str, moment: int) -> Records:
+        """Return what a perfect poller would have found of an object at a moment (epoch ms): the stored values of all
+        live records by id, as far as transactions were committed by then. What an open one has done is not in it."""
+        with self.database.lock:
+            return self._past(self._log.last_until(moment), [entity]).get(entity, {})
+
     def _past(self, commit_number: int, entities: Sequence[str]) -> dict[str, Records]:
         present = {
             entity: {

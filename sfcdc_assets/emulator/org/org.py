@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -16,10 +17,13 @@ from sfcdc_assets.emulator.definitions.platform_event_definitions import Platfor
 from sfcdc_assets.emulator.errors import NestedTransactionError
 from sfcdc_assets.emulator.faults.faults import Fault, Faults
 from sfcdc_assets.emulator.org.clock import Clock, system_clock, whole_second
+from sfcdc_assets.emulator.org.companion_population import populate_companions
 from sfcdc_assets.emulator.org.data_storage import DataStorage
 from sfcdc_assets.emulator.org.database import Database
 from sfcdc_assets.emulator.org.directory_lock import DirectoryLock
+from sfcdc_assets.emulator.org.housekeeping import Housekeeping
 from sfcdc_assets.emulator.org.ids import instance_characters
+from sfcdc_assets.emulator.org.long_transactions import LongTransaction, LongTransactions
 from sfcdc_assets.emulator.org.oracle import Oracle
 from sfcdc_assets.emulator.org.org_identity import OrgIdentity
 from sfcdc_assets.emulator.org.population import populate
@@ -95,7 +99,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
             self.users: StandardUsers = create_standard_users(self)
             kept = self.database.setting("selected_entities")
             self._kept_selected_entities = kept
-            self.selected_entities: list[str] = json.loads(kept) if kept else list(self.definitions)
+            self.selected_entities: list[str] = json.loads(kept) if kept else self._capturable()
             """Objects enabled for change data capture; change the list (or set it) at any time. It is kept with the
             next commit and when the org is closed."""
             self.platform_events = PlatformEventDefinitions(self, platform_events)
@@ -105,6 +109,8 @@ class EmulatedOrg(OrgIdentity, Oracle):
             self.view_all = ViewAll(self)
             self.encryption_keys = EncryptionKeys(self)
             self.data_storage = DataStorage(self)
+            self.long_transactions = LongTransactions(self)
+            self.housekeeping = Housekeeping(self)
 
     @property
     def rest_delay(self) -> int:
@@ -115,6 +121,13 @@ class EmulatedOrg(OrgIdentity, Oracle):
     def clock_skew(self) -> int:
         """How far (ms) the org's clock, as its clients see it, is ahead of `clock`."""
         return self.faults.lasting_ms(Fault.CLOCK_SKEW, "ahead", 300)
+
+    @property
+    def stale_modstamp(self) -> int:
+        """How much older (ms) than its commit are the SystemModstamps of the next transaction, by an armed fault."""
+        if not self.faults.armed(Fault.STALE_MODSTAMP):
+            return 0
+        return 1000 * int(self.faults.option(Fault.STALE_MODSTAMP, "behind", 60))
 
     @property
     def definitions_modified(self) -> datetime:
@@ -137,23 +150,14 @@ class EmulatedOrg(OrgIdentity, Oracle):
         hides cannot be set, and data storage is limited. Raises NestedTransactionError inside
         another one.
         """
+        self.housekeeping.look()
         with self.database.transaction():
             if self._in_transaction:
                 raise NestedTransactionError
             self._in_transaction = True
             try:
-                now = self.clock() + self.clock_skew
-                is_stale = self.faults.armed(Fault.STALE_MODSTAMP)
-                behind = 1000 * int(self.faults.option(Fault.STALE_MODSTAMP, "behind", 60)) if is_stale else 0
-                unit_of_work = UnitOfWork(
-                    self.definitions,
-                    self._store,
-                    user_id=user_id or self.users.integration,
-                    timestamp=whole_second(now),
-                    modstamp=whole_second(now - behind),
-                    hidden_fields=self.field_security.hidden if as_client else None,
-                    before_create=self.data_storage.gate() if as_client else None,
-                )
+                is_stale = self.stale_modstamp
+                unit_of_work = self.unit_of_work(user_id=user_id, as_client=as_client)
                 yield unit_of_work
                 changes = unit_of_work.finish(self._roll_ups)
                 if unit_of_work.cleared_values:
@@ -163,7 +167,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
                     if is_stale:
                         self.faults.take(Fault.STALE_MODSTAMP)
                     unit_of_work.committed = self._log.append(
-                        commit_timestamp=unit_of_work.timestamp,
+                        committed_at=self.clock() + self.clock_skew,
                         commit_user=unit_of_work.user_id,
                         change_origin=change_origin,
                         changes=changes,
@@ -175,6 +179,38 @@ class EmulatedOrg(OrgIdentity, Oracle):
                 self._keep_selected_entities()
             finally:
                 self._in_transaction = False
+
+    def unit_of_work(
+        self, *, user_id: str | None = None, as_client: bool = False, held: LongTransaction | None = None
+    ) -> UnitOfWork:
+        """Return the DML of a transaction that begins now; `held`: of one that has locks. Changes nothing by itself."""
+        now = self.clock() + self.clock_skew
+        length = self.settings.longest_transaction
+        if length and held is None:
+            now -= random.Random(f"{self.seed}:{self.last_commit_number}:length").randrange(length + 1)
+        work = UnitOfWork(
+            self.definitions,
+            self._store,
+            user_id=user_id or self.users.integration,
+            timestamp=whole_second(now),
+            modstamp=whole_second(now - self.stale_modstamp),
+            hidden_fields=self.field_security.hidden if as_client else None,
+            as_client=as_client,
+            before_create=self.data_storage.gate() if as_client else None,
+            locked=self.long_transactions.locked(but=held),
+            is_in_order=bool(length),
+            purged_shown=self.settings.purged_shown,
+        )
+        work.is_automated = user_id == self.users.automated_process
+        return work
+
+    def _capturable(self) -> list[str]:
+        return [name for name, definition in self.definitions.items() if definition.has_change_events]
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction is open now; ask while holding `database.lock`."""
+        return self._in_transaction
 
     def subscribe_commits(self, listener: CommitListener) -> None:
         """Call `listener` for each transaction from now on, in commit order, inside the lock."""
@@ -189,14 +225,18 @@ class EmulatedOrg(OrgIdentity, Oracle):
         counts = (
             records_per_object
             if isinstance(records_per_object, Mapping)
-            else dict.fromkeys((name for name in self.definitions), records_per_object)
+            else {name: records_per_object for name, each in self.definitions.items() if each.companion is None}
         )
         with self.database.loading():
+            before = {name: self.store.last_id(self.definitions[name]) for name in counts}
             added = populate(self, counts, self.seed if seed is None else seed)
+            added_companions = populate_companions(self, before)
             self._roll_ups.recalculate_all()
             if self._log.has_any:
                 for entity, count in added.items():
                     self._note_loaded(self.definitions[entity], count)
+                for entity, ids in added_companions.items():
+                    self._silent_changes.add(SilentChange(entity, self.last_commit_number, loaded=ids))
         return added
 
     def _note_loaded(self, definition: ObjectDefinition, count: int) -> None:
@@ -258,6 +298,22 @@ class EmulatedOrg(OrgIdentity, Oracle):
             renamed={name: new_name for name, new_name in renamed.items() if new_name in before},
             replaced={**values, **replaced},
         )
+
+    def stamp_all(self, entity: str) -> int:
+        """Give all live records of an object a new SystemModstamp, the same, and nothing else; returns how many there
+        are. So do internal jobs of the org: a picklist value that is renamed, a roll-up that is new, a field that is
+        erased. No event says so."""
+        with self.database.transaction():
+            definition = self.definitions[entity]
+            stamp = definition.fields_by_name["SystemModstamp"]
+            replaced = {stamp.name: self._store.values(definition, stamp)}
+            self._silent_changes.add(SilentChange(entity, self.last_commit_number, replaced=replaced))
+            now = self.clock() + self.clock_skew
+            count = self._store.set_all(definition, stamp, whole_second(now))
+            self.rest_view.forget()
+            # So that the oracle knows when it was.
+            self._log.append(committed_at=now, commit_user=self.users.automated_process, change_origin="", changes=())
+            return count
 
     def close(self) -> None:
         """Close the database and free the folder. A long query of another thread is not waited for."""

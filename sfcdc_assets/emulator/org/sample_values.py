@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -147,5 +148,6 @@ _BY_TYPE: dict[str, Callable[[FieldDefinition, random.Random, int], StoredValue]
     "phone": lambda _field, dice, _now: f"({dice.randint(200, 999)}) 555-{dice.randrange(10_000):04d}",
     "email": lambda _field, dice, _now: f"person{dice.randrange(10**6)}@example.com",
     "url": lambda _field, dice, _now: f"https://www.example.com/{dice.randrange(10**6)}",
+    "base64": lambda _field, dice, _now: base64.b64encode(dice.randbytes(dice.randrange(1, 60))).decode(),
     "encryptedstring": lambda _field, dice, _now: f"{dice.randrange(10**12):012d}",
 }

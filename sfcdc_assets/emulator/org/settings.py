@@ -44,7 +44,20 @@ class OrgSettings:
     has_bulk_v1: bool = True
     """Whether the first version of the Bulk API answers; otherwise each of its requests is refused."""
     recycle_bin_lifetime: int = 15 * DAY
+    """After it, the org empties the bin of a record by itself; `deleted` goes back as far."""
+    purged_shown: int = 0
+    """How long queryAll still shows a record that was removed from the recycle bin; about a day on the real thing,
+    which documents it nowhere."""
     replication_window: int = 30 * DAY
+    """How far `updated` goes back."""
+    deletes_known_since: int = 0
+    """When (epoch ms) the log of deletes was last trimmed, as it is where there are too many: what was deleted before
+    is in no answer of `deleted`."""
+    most_replicated_ids: int = 600_000
+    """How many ids `updated` and `deleted` give at once."""
+    longest_transaction: int = 0
+    """How much older than its commit the stamps of a transaction's records may be: it is drawn for each by the org's
+    seed. Records become visible in another order than that of their stamps."""
     daily_api_requests: int = 100_000
     daily_bulk_query_jobs: int = 10_000
     daily_bulk_batches: int = 15_000

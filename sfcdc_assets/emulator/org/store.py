@@ -16,6 +16,7 @@ from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.cleared_lookups import ClearedLookups
 
 _SQL_TYPES = {
+    "anyType": "",
     "boolean": "INTEGER",
     "int": "INTEGER",
     "datetime": "INTEGER",
@@ -56,6 +57,10 @@ class RecordStore:
             "WITHOUT ROWID"
         )
         database.execute(
+            "CREATE TABLE IF NOT EXISTS _still_shown (entity TEXT, id TEXT, shown_until INTEGER, PRIMARY KEY "
+            "(entity, id)) WITHOUT ROWID"
+        )
+        database.execute(
             "CREATE TABLE IF NOT EXISTS _link (link TEXT, from_id TEXT, to_id TEXT, PRIMARY KEY (link, from_id, to_id))"
         )
 
@@ -80,7 +85,8 @@ class RecordStore:
         deleted = "" if definition.deletable else ', "IsDeleted" INTEGER NOT NULL DEFAULT 0'
         table = quoted(definition.name)
         self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
-        self._index(definition.name, "SystemModstamp", "BINARY")
+        if definition.stamp is not None:
+            self._index(definition.name, definition.stamp, "BINARY")
         self._database.execute(
             f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
             'WHERE "IsDeleted" = 1'
@@ -159,12 +165,47 @@ class RecordStore:
             (*values.values(), record_id),
         )
 
-    def purge(self, definition: ObjectDefinition, record_id: str, now: int) -> None:
-        """Remove a row for good; its id and the time are kept for the list of deleted records."""
-        self._database.execute(f'DELETE FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
+    def purge(
+        self, definition: ObjectDefinition, record_id: str, deleted_at: int, *, shown_until: int | None = None
+    ) -> None:
+        """Remove a row for good; its id and when it was deleted are kept for the list of deleted records.
+        `shown_until`: it stays among the deleted ones until then, though nothing brings it back."""
+        if shown_until is None:
+            self._remove(definition, record_id)
+        else:
+            self._database.execute(
+                "INSERT OR REPLACE INTO _still_shown VALUES (?, ?, ?)", (definition.name, record_id, shown_until)
+            )
         self._database.execute(
-            "INSERT OR REPLACE INTO _purged_record VALUES (?, ?, ?)", (definition.name, record_id, now)
+            "INSERT OR REPLACE INTO _purged_record VALUES (?, ?, ?)", (definition.name, record_id, deleted_at)
         )
+
+    def is_purged(self, definition: ObjectDefinition, record_id: str) -> bool:
+        """Return whether a record was removed for good, shown or not."""
+        sql = "SELECT 1 FROM _purged_record WHERE entity = ? AND id = ?"
+        return self._database.row(sql, (definition.name, record_id)) is not None
+
+    def hide_purged(self, definitions: Mapping[str, ObjectDefinition], now: int) -> None:
+        """Remove the rows that were to be shown until now."""
+        rows = self._database.rows("SELECT entity, id FROM _still_shown WHERE shown_until <= ?", (now,))
+        for entity, record_id in rows:
+            if entity in definitions:
+                self._remove(definitions[entity], record_id)
+        self._database.execute("DELETE FROM _still_shown WHERE shown_until <= ?", (now,))
+
+    def binned_until(self, definition: ObjectDefinition, moment: int) -> list[str]:
+        """Ids of the rows that went into the recycle bin until a moment (epoch ms) and can still come back; none of an
+        object whose records only go with others."""
+        if "SystemModstamp" not in definition.fields_by_name:
+            return []
+        sql = (
+            f'SELECT "Id" FROM {quoted(definition.name)} WHERE "IsDeleted" = 1 AND "SystemModstamp" <= ? AND "Id" '
+            'NOT IN (SELECT id FROM _still_shown WHERE entity = ?) ORDER BY "Id"'
+        )
+        return [row[0] for row in self._database.rows(sql, (moment, definition.name))]
+
+    def _remove(self, definition: ObjectDefinition, record_id: str) -> None:
+        self._database.execute(f'DELETE FROM {quoted(definition.name)} WHERE "Id" = ?', (record_id,))
 
     def put_back(self, definition: ObjectDefinition, record_id: str, values: Mapping[str, StoredValue] | None) -> None:
         """Make a row what it was before, purged or not; None: there was none."""
@@ -196,14 +237,27 @@ class RecordStore:
             [(value, record_id) for record_id, value in values.items()],
         )
 
+    def set_all(self, definition: ObjectDefinition, field: FieldDefinition, value: StoredValue) -> int:
+        """Set a field of all live rows; returns how many there are."""
+        sql = f'UPDATE {quoted(definition.name)} SET {quoted(field.name)} = ? WHERE "IsDeleted" = 0'
+        return self._database.execute(sql, (value,))
+
     def ids(self, definition: ObjectDefinition) -> list[str]:
         """Ids of all rows, deleted ones too, in their order."""
         return [row[0] for row in self._database.rows(f'SELECT "Id" FROM {quoted(definition.name)} ORDER BY "Id"')]
 
+    def last_id(self, definition: ObjectDefinition) -> str:
+        """Return the highest id of all rows; empty if there are none."""
+        row = self._database.row(f'SELECT MAX("Id") FROM {quoted(definition.name)}')
+        return row[0] or "" if row else ""
+
     def deleted_ids(self, definition: ObjectDefinition) -> list[str]:
-        """Ids of the rows in the recycle bin."""
-        sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE "IsDeleted" = 1 ORDER BY "Id"'
-        return [row[0] for row in self._database.rows(sql)]
+        """Ids of the rows in the recycle bin, without those that are only still shown."""
+        sql = (
+            f'SELECT "Id" FROM {quoted(definition.name)} WHERE "IsDeleted" = 1 AND "Id" NOT IN '
+            '(SELECT id FROM _still_shown WHERE entity = ?) ORDER BY "Id"'
+        )
+        return [row[0] for row in self._database.rows(sql, (definition.name,))]
 
     def purged_ids(self, definition: ObjectDefinition) -> list[str]:
         """Ids of the rows that were removed for good."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.clock import whole_second
 from sfcdc_assets.emulator.org.database import Database
 from sfcdc_assets.emulator.org.transaction import RecordChange, StoredValue, Transaction
 
@@ -26,8 +27,18 @@ class TransactionLog:
             "CREATE TABLE IF NOT EXISTS _transaction (commit_number INTEGER PRIMARY KEY, transaction_key TEXT NOT "
             "NULL, "
             "commit_timestamp INTEGER NOT NULL, commit_user TEXT NOT NULL, change_origin TEXT NOT NULL, changes "
-            "TEXT NOT NULL)"
+            "TEXT NOT NULL, committed_at INTEGER)"
         )
+        if not database.rows("SELECT 1 FROM pragma_table_info('_transaction') WHERE name = 'committed_at'"):
+            # An org that was made by an earlier version.
+            database.execute("ALTER TABLE _transaction ADD COLUMN committed_at INTEGER")
+
+    def last_until(self, moment: int) -> int:
+        """Return the commit number of the last transaction that was committed at a moment (epoch ms) or before; 0 if
+        there is none."""
+        sql = "SELECT MAX(commit_number) FROM _transaction WHERE COALESCE(committed_at, commit_timestamp) <= ?"
+        row = self._database.row(sql, (moment,))
+        return row[0] or 0 if row else 0
 
     @property
     def last_commit_number(self) -> int:
@@ -36,10 +47,11 @@ class TransactionLog:
         return row[0] if row and row[0] is not None else _FIRST_COMMIT_NUMBER + self._seed
 
     def append(
-        self, *, commit_timestamp: int, commit_user: str, change_origin: str, changes: tuple[RecordChange, ...]
+        self, *, committed_at: int, commit_user: str, change_origin: str, changes: tuple[RecordChange, ...]
     ) -> Transaction:
         """Write a transaction with the next commit number. Numbers grow but are not dense, as those of the real
-        thing."""
+        thing. `committed_at` is epoch ms; to clients it is a whole second."""
+        commit_timestamp = whole_second(committed_at)
         last = self.last_commit_number
         dice = random.Random(f"{self._seed}:{last}")
         transaction = Transaction(
@@ -51,7 +63,7 @@ class TransactionLog:
             changes=changes,
         )
         self._database.execute(
-            "INSERT INTO _transaction VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO _transaction VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 transaction.commit_number,
                 transaction.transaction_key,
@@ -59,6 +71,7 @@ class TransactionLog:
                 commit_user,
                 change_origin,
                 json.dumps([_to_json(change) for change in changes], separators=(",", ":")),
+                committed_at,
             ),
         )
         return transaction
@@ -77,7 +90,8 @@ class TransactionLog:
         """
         while True:
             rows = self._database.rows(
-                f"SELECT * FROM _transaction WHERE commit_number > ? ORDER BY commit_number LIMIT {_READ_BLOCK}",
+                "SELECT commit_number, transaction_key, commit_timestamp, commit_user, change_origin, changes "
+                f"FROM _transaction WHERE commit_number > ? ORDER BY commit_number LIMIT {_READ_BLOCK}",
                 (after,),
             )
             for number, key, timestamp, user, origin, changes in rows:

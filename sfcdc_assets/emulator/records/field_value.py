@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable
@@ -77,6 +78,16 @@ def _text(field: FieldDefinition, value: object) -> str:
     if field.length and len(text) > field.length:
         message = f"{field.label}: data value too large: {text[:80]} (max length={field.length})"
         raise RecordError("STRING_TOO_LONG", message, (field.name,))
+    return text
+
+
+def _base64(field: FieldDefinition, value: object) -> str:
+    text = "".join(_text(field, value).split())
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        message = f"Cannot deserialize instance of base64 from VALUE_STRING value {text[:80]}"
+        raise RecordError("JSON_PARSER_ERROR", message, (field.name,)) from None
     return text
 
 
@@ -202,6 +213,7 @@ _CONVERSIONS: dict[str, Callable[[FieldDefinition, object], StoredValue]] = {
     "datetime": _datetime,
     "time": _time,
     "email": _email,
+    "base64": _base64,
     "picklist": _picklist,
     "multipicklist": _multi_picklist,
     "reference": _reference,

@@ -3,7 +3,7 @@ sees what the transaction has made of it, and at the end each comes to one chang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
@@ -13,9 +13,13 @@ from sfcdc_assets.emulator.org.transaction import RecordChange, StoredValue
 from sfcdc_assets.emulator.records.touched_record import TouchedRecord, collapsed
 from sfcdc_assets.emulator.rest.rest_view import ReplacedRow
 
+_STAMPS = frozenset({"LastModifiedDate", "SystemModstamp"})
+
 
 class IdentityMap:
     """What every kind of DML reads and writes records by. Raises RecordError for what is not there."""
+
+    _as_client = False
 
     def __init__(
         self,
@@ -25,9 +29,14 @@ class IdentityMap:
         user_id: str,
         timestamp: int,
         modstamp: int | None = None,
+        locked: Container[str] = (),
+        is_in_order: bool = False,
     ) -> None:
         """`timestamp` (epoch ms, whole seconds) goes into the audit fields of all records; `modstamp`, if it is
-        another, is their SystemModstamp."""
+        another, is their SystemModstamp. `locked`: ids of records that another transaction has written and not
+        committed; to write one is refused with UNABLE_TO_LOCK_ROW. `is_in_order`: no record's stamp goes back."""
+        self._locked = locked
+        self._is_in_order = is_in_order
         self.user_id = user_id
         self.timestamp = timestamp
         self.modstamp = timestamp if modstamp is None else modstamp
@@ -91,6 +100,13 @@ class IdentityMap:
         record.is_silent = record.before is record.now
         self._write(record, {**values, "SystemModstamp": self.modstamp})
 
+    def set_unstamped(self, entity: str, record_id: str, values: Mapping[str, StoredValue]) -> None:
+        """Set fields of a record without an event and without moving any of its stamps, as a date that has come does
+        to the status of contracts."""
+        record = self._live(self._definition(entity), record_id)
+        record.is_silent = record.before is record.now
+        self._write(record, values)
+
     def archive(self, entity: str, record_id: str) -> None:
         """Archive an activity in the database: IsArchived is set, which no event carries, so that its event is a gap,
         and only queryAll shows the record."""
@@ -100,6 +116,10 @@ class IdentityMap:
         record = self._live(definition, record_id)
         self._write(record, {"IsArchived": True, "SystemModstamp": self.modstamp})
         record.is_database_change = True
+
+    def written_ids(self) -> list[str]:
+        """Return the ids of the records that were written, which others cannot write before the end."""
+        return [record_id for record_id, record in self._touched.items() if record.now is not record.before]
 
     def replaced_rows(self) -> list[ReplacedRow]:
         """Return what the transaction found, for whoever wants to see the records as they were."""
@@ -143,9 +163,26 @@ class IdentityMap:
     def _write(self, record: TouchedRecord, values: Mapping[str, StoredValue]) -> None:
         if record.now is None:
             raise RecordError("ENTITY_IS_DELETED", "entity is deleted", status=404)
-        self._store.update(record.definition, str(record.now["Id"]), values)
+        values = self._known(record.definition, values)
+        record_id = str(record.now["Id"])
+        if record_id in self._locked:
+            message = f"unable to obtain exclusive access to this record or 1 records: {record_id}"
+            raise RecordError("UNABLE_TO_LOCK_ROW", message)
+        if self._is_in_order:
+            values = {name: _not_before(record.now, name, value) for name, value in values.items()}
+        self._store.update(record.definition, record_id, values)
         record.now = {**record.now, **values}
         record.written.update(values)
+
+    def _known(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> dict[str, StoredValue]:
+        """Return those of the values that the object has fields for: not every one has all stamps."""
+        return {name: value for name, value in values.items() if name in definition.fields_by_name}
+
+    def _check_written(self, definition: ObjectDefinition, operation: str) -> None:
+        """Raise RecordError if a client writes what only the org itself does."""
+        if self._as_client and not definition.is_written:
+            message = f"entity type {definition.label} does not support {operation}"
+            raise RecordError("INVALID_TYPE_FOR_OPERATION", message)
 
     def _modified(self, *, touch: bool = True) -> dict[str, StoredValue]:
         """Return the audit fields of a change; of one by the org itself (`touch` is false) only SystemModstamp
@@ -157,3 +194,12 @@ class IdentityMap:
             "LastModifiedById": self.user_id,
             "SystemModstamp": self.modstamp,
         }
+
+
+def _not_before(row: Mapping[str, StoredValue], name: str, value: StoredValue) -> StoredValue:
+    """Return a stamp that is not before the record's last one: whoever changed it then had committed when this
+    transaction came to it."""
+    before = row.get(name)
+    if name in _STAMPS and isinstance(before, int) and isinstance(value, int):
+        return max(before, value)
+    return value

@@ -24,7 +24,7 @@ def merge(work: UnitOfWork, entity: str, master_id: str, loser_ids: tuple[str, .
 
 def _reparent(work: UnitOfWork, entity: str, loser: str, master: str) -> None:
     for child, field in work.references_to(entity):
-        if field.name != "MasterRecordId":
+        if field.name != "MasterRecordId" and child.companion is None:
             for child_id in work.referring_ids(child.name, field.name, loser):
                 work.set_read_only(child.name, child_id, {field.name: None if child_id == master else master})
 

@@ -26,10 +26,12 @@ from sfcdc_assets.emulator.records.touched_record import TouchedRecord
 class RecycleBin(IdentityMap):
     """Deletes, undeletes and purges."""
 
+    _purged_shown = 0
+
     def delete(self, entity: str, record_id: str) -> None:
         """Move a live record to the recycle bin: IsDeleted and SystemModstamp change, nothing else. Its details go with
         it, lookups to it are cleared. Raises RecordError DELETE_FAILED while a record refers to it that must not."""
-        record = self._live(self._deletable(entity), record_id)
+        record = self._live(self._deleted_by_client(entity), record_id)
         together = self._together(entity, record)
         consequences = consequences_of_delete(self, together)
         self._delete(together, record)
@@ -55,17 +57,22 @@ class RecycleBin(IdentityMap):
     def undelete(self, entity: str, record_id: str) -> None:
         """Take a record back from the recycle bin, with those that went there because of it and the lookups that named
         it. Its own lookups of records that are deleted become null; one that may not be refuses the undelete."""
+        self._deleted_by_client(entity)
         self._undelete(entity, record_id, frozenset())
 
     def hard_delete(self, entity: str, record_id: str) -> None:
         """Remove a record for good, with what was deleted with it. A live one raises a DELETE event; emptying the
         recycle bin raises none."""
-        record = self._existing(self._deletable(entity), record_id)
+        record = self._existing(self._deleted_by_client(entity), record_id)
         together = self._together(entity, record)
         if record.is_alive:
             self.delete(entity, record_id)
         for each_entity, each_id in together:
             self._purge(each_entity, each_id)
+
+    def _deleted_by_client(self, entity: str) -> ObjectDefinition:
+        self._check_written(self._definition(entity), "delete")
+        return self._deletable(entity)
 
     def _deletable(self, entity: str) -> ObjectDefinition:
         definition = self._definition(entity)
@@ -86,6 +93,9 @@ class RecycleBin(IdentityMap):
     def _delete(self, together: list[tuple[str, str]], record: TouchedRecord) -> None:
         for _, record_id in together:
             self._write(self._touched[record_id], {"IsDeleted": True, "SystemModstamp": self.modstamp})
+        for entity, record_id in together:
+            if self._definition(entity).access.purged_on_delete:
+                self._purge(entity, record_id)
         if self.has_calendar:
             if together[0][0] == "Event":
                 calendar_event.after_delete(self, record.now or {})
@@ -105,7 +115,7 @@ class RecycleBin(IdentityMap):
         """`beside`: the ids of the records that come back with it."""
         definition = self._deletable(entity)
         record = self._existing(definition, record_id)
-        if record.is_alive:
+        if record.is_alive or self._store.is_purged(definition, to_18(record_id)):
             raise RecordError("UNDELETE_FAILED", "Entity is not in the recycle bin")
         together = self._together(entity, record)
         lost = [each for each in self._lost_lookups(definition, record.now or {}) if each.parent_id not in beside]
@@ -161,7 +171,11 @@ class RecycleBin(IdentityMap):
 
     def _purge(self, entity: str, record_id: str) -> None:
         record = self._existing(self._definition(entity), record_id)
-        self._store.purge(record.definition, record_id, self.timestamp)
+        stamp = (record.now or {}).get("SystemModstamp")
+        deleted_at = stamp if isinstance(stamp, int) else self.timestamp
+        is_shown = self._purged_shown > 0 and not record.definition.access.purged_on_delete
+        until = self.timestamp + self._purged_shown if is_shown else None
+        self._store.purge(record.definition, record_id, deleted_at, shown_until=until)
         record.now = None
         self._store.cleared_lookups.take(record_id)
         for child, child_id in self._taken_along(record_id):

@@ -41,7 +41,7 @@ def collapsed(record_id: str, record: TouchedRecord) -> RecordChange | None:
     (docs/salesforce-streams.md, "Transactions and order")."""
     entity = record.definition.name
     if record.is_alive and record.before is None:
-        return RecordChange(entity, record_id, CREATE, None, record.now)
+        return RecordChange(entity, record_id, CREATE, None, record.now, is_silent=record.is_silent)
     if record.is_alive and not record.was_alive:
         return RecordChange(entity, record_id, UNDELETE, record.before, record.now)
     if record.was_alive and not record.is_alive:

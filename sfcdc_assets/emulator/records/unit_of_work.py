@@ -3,15 +3,16 @@ of whole columns in column_change.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.org.store import RecordStore
-from sfcdc_assets.emulator.org.transaction import RecordChange, Transaction
+from sfcdc_assets.emulator.org.transaction import RecordChange, StoredValue, Transaction
 from sfcdc_assets.emulator.records import calendar_event, lead_conversion, record_merge
 from sfcdc_assets.emulator.records.column_change import ColumnChanges
+from sfcdc_assets.emulator.records.companion_rows import names_from, swapped, write_companions
 from sfcdc_assets.emulator.records.given_values import GivenValues
 from sfcdc_assets.emulator.records.new_record import new_row, required_field_missing
 from sfcdc_assets.emulator.records.opportunity_stage import has_stages, stage_of
@@ -39,10 +40,28 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         modstamp: int | None = None,
         hidden_fields: Callable[[str], Collection[str]] | None = None,
         before_create: Callable[[], None] | None = None,
+        as_client: bool = False,
+        locked: Container[str] = (),
+        is_in_order: bool = False,
+        purged_shown: int = 0,
     ) -> None:
-        """`timestamp`, `modstamp`: see IdentityMap. `hidden_fields`: by object, what whoever makes the changes does not
-        know. `before_create` raises RecordError where no further record may be created."""
-        super().__init__(definitions, store, user_id=user_id, timestamp=timestamp, modstamp=modstamp)
+        """`timestamp`, `modstamp`, `locked`, `is_in_order`: see IdentityMap. `hidden_fields`: by object, what whoever
+        makes the changes does not know. `before_create` raises RecordError where no further record may be created.
+        `as_client`: what only the org itself writes is refused.
+        `purged_shown`: how long (ms) queryAll shows what was removed for good."""
+        super().__init__(
+            definitions,
+            store,
+            user_id=user_id,
+            timestamp=timestamp,
+            modstamp=modstamp,
+            locked=locked,
+            is_in_order=is_in_order,
+        )
+        self._as_client = as_client
+        self.is_automated = False
+        """Whether the org itself makes the changes, by rules and processes."""
+        self._purged_shown = purged_shown
         self.committed: Transaction | None = None
         """The transaction, once the block has ended and if it changed anything."""
         self._before_create = before_create
@@ -51,9 +70,11 @@ class UnitOfWork(RecycleBin, ColumnChanges):
     merge = record_merge.merge
     convert_lead = lead_conversion.convert_lead
 
-    def create(self, entity: str, values: Mapping[str, object]) -> str:
-        """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in."""
+    def create(self, entity: str, values: Mapping[str, object], *, number: int | None = None) -> str:
+        """Insert a record; returns its 18-character id. Defaults, owner, autonumbers and audit fields are filled in.
+        `number`: a reserved one, in place of the next."""
         definition = self._definition(entity)
+        self._check_written(definition, "create")
         is_account = has_person_accounts(definition)
         if is_account:
             values = created_values(definition, values)
@@ -65,10 +86,11 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         given = self._given.checked(definition, values, creating=True)
         if self._before_create is not None:
             self._before_create()
-        number = self._store.reserve(definition)
+        number = self._store.reserve(definition) if number is None else number
         record_id = self._store.record_id(definition, number)
         row = new_row(definition, given, number=number, owner_id=self.user_id, instance=self._store.instance)
-        row.update(Id=record_id, CreatedDate=self.timestamp, CreatedById=self.user_id, **self._modified())
+        created = {"CreatedDate": self.timestamp, "CreatedById": self.user_id, **self._modified()}
+        row.update({"Id": record_id, **self._known(definition, created)})
         self._store.insert(definition, row)
         self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if is_account:
@@ -81,6 +103,7 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         """Set fields of a live record. `touch=False` is a change by the org itself: only SystemModstamp moves
         (geocoding)."""
         definition = self._definition(entity)
+        self._check_written(definition, "update")
         record = self._live(definition, record_id)
         is_event = entity == "Event" and self.has_calendar
         if is_event:
@@ -123,4 +146,33 @@ class UnitOfWork(RecycleBin, ColumnChanges):
             if self._store.exists(self._definitions[parent], parent_id):
                 self.set_read_only(parent, parent_id, values)
                 has_stale = True
-        return self._changes() if has_stale else changes
+        changes = self._changes() if has_stale else changes
+        self._as_client = False  # what follows the org writes itself
+        return self._changes() if write_companions(self, changes) else changes
+
+    def companions(self) -> Mapping[str, Sequence[ObjectDefinition]]:
+        """Return the objects that tell of other ones' records, by those."""
+        found: dict[str, list[ObjectDefinition]] = {}
+        for each in self._definitions.values():
+            if each.companion is not None:
+                found.setdefault(each.companion.parent, []).append(each)
+        return found
+
+    def definition(self, entity: str) -> ObjectDefinition:
+        """Return an object. Raises RecordError."""
+        return self._definition(entity)
+
+    def name_of(self, record_id: StoredValue) -> StoredValue:
+        """Return what the record is called that a lookup names."""
+        parent = None if record_id is None else self._of_prefix(str(record_id))
+        return None if parent is None else names_from(parent, self._store.record(parent, str(record_id), {}))
+
+    def add_row(self, definition: ObjectDefinition, values: Mapping[str, StoredValue]) -> None:
+        """Add a row of a companion, silently. Neighbouring ids are not in the order in which the rows come."""
+        number = swapped(self._store.reserve(definition))
+        record_id = self._store.record_id(definition, number)
+        row = dict.fromkeys((field.name for field in definition.stored_fields), None)
+        created = {"CreatedDate": self.timestamp, "CreatedById": self.user_id, **self._modified()}
+        row.update({"Id": record_id, "IsDeleted": False, **self._known(definition, created), **values})
+        self._store.insert(definition, row)
+        self._touched[record_id] = TouchedRecord(definition, before=None, now=row, is_silent=True)

@@ -58,7 +58,8 @@ class _AsyncBulk:
         is_json = "json" in request.headers.get("content-type", "")
         try:
             user_id = self._user(request)
-            self._context.usage.add()
+            self._count()
+            self._context.org.housekeeping.look()
             path = _PATH.fullmatch(request.path_params["rest"])
             version = request.path_params["version"]
             if path is None or version not in {f"{each}.0" for each in self._context.org.settings.api_versions}:
@@ -84,6 +85,12 @@ class _AsyncBulk:
             return self._result(job, batch, result_id, is_json=is_json)
         except ApiError as error:
             return refused(error, is_json=is_json)
+
+    def _count(self) -> None:
+        try:
+            self._context.count_requests()
+        except ApiError as error:
+            raise AsyncError("ExceededQuota", error.message, status=403) from None
 
     def _user(self, request: Request) -> str:
         token = request.headers.get("x-sfdc-session")
@@ -114,6 +121,8 @@ class _AsyncBulk:
         except ApiError as error:
             code = "InvalidEntity" if error.status == 404 else "ClientInputError"
             raise AsyncError(code, f"Entity '{entity}' is not supported by the Bulk API.") from None
+        if not definition.access.bulk:
+            raise AsyncError("InvalidEntity", f"Entity '{definition.name}' is not supported by the Bulk API.")
         external_id = facts.get("externalIdFieldName")
         if operation == "upsert":
             try:

@@ -47,7 +47,10 @@ class _BulkQueryResource:
         if self._context.usage.used("bulk_query_byte") >= most * 2**20:
             message = f"Max bulk v2 query result size stored ({most * 1024}) kb per 24 hrs has been exceeded"
             raise ApiError("LIMIT_EXCEEDED", message)
-        entity = compile_for(self._context, query, include_deleted=True).definition.name
+        definition = compile_for(self._context, query, include_deleted=True).definition
+        if not definition.access.bulk:
+            raise ApiError("INVALIDENTITY", f"Entity '{definition.name}' is not supported by the Bulk API.")
+        entity = definition.name
         job = self._jobs.create(QueryJob(operation=operation, query=query, entity=entity, **facts))
         self._context.usage.add("bulk_query")
         return JSONResponse(job.facts())

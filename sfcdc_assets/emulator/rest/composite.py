@@ -16,6 +16,8 @@ from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 _MAX_SUBREQUESTS = 25
+_MAX_READS = 5
+"""Queries and sObject Collections operations among them (REST API Developer Guide, "Composite")."""
 _MAX_GRAPHS = 75
 _MAX_NODES = 500
 _REFERENCE = re.compile(r"@\{([A-Za-z0-9_]+)((?:\.[A-Za-z0-9_]+|\[\d+\])*)\}")
@@ -78,17 +80,23 @@ class _CompositeResource:
         return results
 
     def batch(self, request: ApiRequest) -> Response:
-        """Subrequests one by one, each for itself; `haltOnError` skips those after a failure."""
+        """Subrequests one by one, each for itself and counted as a request; `haltOnError` skips those after a
+        failure."""
         document = request.echoed_json_object()
         results: list[dict[str, Any]] = []
         failed = False
-        for item in _subrequests(document, "batchRequests"):
+        for number, item in enumerate(_subrequests(document, "batchRequests")):
             if failed and document.get("haltOnError", False):
                 skipped = [{"errorCode": "BATCH_PROCESSING_HALTED", "message": "Batch processing halted per request"}]
                 results.append({"statusCode": 412, "result": skipped})
                 continue
             path = "/services/data/" + str(item.get("url", "")).lstrip("/").removeprefix("services/data/")
-            status, body = self._run(request, str(item.get("method", "GET")), path, item.get("richInput"))
+            try:
+                if number:  # the first is the request itself
+                    self._context.count_requests()
+                status, body = self._run(request, str(item.get("method", "GET")), path, item.get("richInput"))
+            except ApiError as error:
+                status, body = error.status, [{"errorCode": error.error_code, "message": error.message}]
             failed = failed or status >= 400
             results.append({"statusCode": status, "result": body})
         return JSONResponse({"hasErrors": failed, "results": results})
@@ -130,7 +138,15 @@ def _subrequests(document: dict[str, Any], key: str, most: int = _MAX_SUBREQUEST
         "/composite" in str(item.get("url")) and "/composite/sobjects" not in str(item.get("url")) for item in items
     ):
         raise ApiError("INVALID_INPUT", "a composite request cannot hold another one")
+    read = sum(_is_read(str(item.get("url"))) for item in items)
+    if key == "compositeRequest" and most == _MAX_SUBREQUESTS and read > _MAX_READS:
+        message = f"Provided {read} queries and operations on collections; the most is {_MAX_READS}"
+        raise ApiError("INVALID_INPUT", message)
     return items
+
+
+def _is_read(url: str) -> bool:
+    return "/composite/sobjects" in url or re.search(r"/query(All)?[/?]", url) is not None
 
 
 def _resolved(value: Any, bodies: dict[str, Any]) -> Any:

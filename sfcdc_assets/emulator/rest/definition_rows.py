@@ -10,7 +10,8 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
-from sfcdc_assets.emulator.soql.syntax import Chain, Comparison, Condition, Membership, Name, Query
+from sfcdc_assets.emulator.soql.query_rules import equalled
+from sfcdc_assets.emulator.soql.syntax import Query
 
 Facts = Iterator[tuple[str, Mapping[str, StoredValue]]]
 """Id and what is known of each row; the rest is null."""
@@ -37,13 +38,16 @@ def object_facts(org: EmulatedOrg) -> Facts:
                 "KeyPrefix": each.key_prefix,
                 **dict.fromkeys(
                     (
-                        "IsApexTriggerable", "IsTriggerable", "IsCustomizable", "IsQueryable", "IsRetrieveable",
-                        "IsReplicateable", "IsSearchable", "IsLayoutable", "IsEverCreatable", "IsEverUpdatable",
-                        "IsIdEnabled", "IsFlsEnabled",
+                        "IsApexTriggerable", "IsTriggerable", "IsCustomizable", "IsSearchable", "IsLayoutable",
+                        "IsEverCreatable", "IsEverUpdatable", "IsFlsEnabled",
                     ),
-                    1,
+                    int(each.is_written),
                 ),
-                "IsEverDeletable": int(each.deletable),
+                "IsQueryable": int(each.access.queryable),
+                "IsRetrieveable": int(each.access.queryable and each.access.retrieveable),
+                "IsReplicateable": int(each.is_replicateable),
+                "IsIdEnabled": 1,
+                "IsEverDeletable": int(each.deletable and each.is_written),
                 "PublisherId": _publisher(custom=each.custom),
                 "InternalSharingModel": "ReadWrite",
                 "ExternalSharingModel": "Private",
@@ -114,7 +118,7 @@ def check_definition_query(query: Query, definition: ObjectDefinition) -> None:
     if definition.name != _FIELDS:
         return
     known = {each.lower() for each in _NEEDED}
-    if not any(path.startswith("entitydefinition.") or path in known for path in _equalled(query.where)):
+    if not any(path.startswith("entitydefinition.") or path in known for path in equalled(query, definition)):
         message = f"{_FIELDS}: a filter on a reified column is required [{','.join(_NEEDED)}]"
         raise QueryError("MALFORMED_QUERY", message)
 
@@ -126,14 +130,3 @@ def check_one_batch(compiled: CompiledQuery) -> None:
         what = "Aggregate query" if compiled.counts else name
         message = f"{what} does not support queryMore(), use LIMIT to restrict the results to a single batch"
         raise QueryError("EXCEEDED_ID_LIMIT", message)
-
-
-def _equalled(condition: Condition | None) -> Iterator[str]:
-    """Yield the fields, in lower case, that must have one of some values for the condition to be true."""
-    if isinstance(condition, Chain) and condition.operator.upper() == "AND":
-        for part in condition.conditions:
-            yield from _equalled(part)
-    elif isinstance(condition, Membership) and not condition.negated:
-        yield condition.field.text.lower()
-    elif isinstance(condition, Comparison) and condition.operator in {"=", "IN"} and isinstance(condition.field, Name):
-        yield condition.field.text.lower().removeprefix("fielddefinition.")

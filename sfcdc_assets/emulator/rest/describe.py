@@ -19,8 +19,6 @@ from sfcdc_assets.emulator.rest.setup_objects import setup_definitions
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable, is_sortable
 
 OF_ANY_OBJECT: Mapping[str, Any] = {
-    "associateEntityType": None,
-    "associateParentEntity": None,
     "deepCloneable": False,
     "isInterface": False,
 }
@@ -66,7 +64,7 @@ MASTER_TYPE = "012000000000000AAA"
 _SOAP_TYPES = {
     "id": "tns:ID", "reference": "tns:ID", "boolean": "xsd:boolean", "int": "xsd:int", "double": "xsd:double",
     "currency": "xsd:double", "percent": "xsd:double", "date": "xsd:date", "datetime": "xsd:dateTime",
-    "time": "xsd:time",
+    "time": "xsd:time", "base64": "xsd:base64Binary", "anyType": "xsd:anyType",
     "address": "urn:address", "location": "urn:location",
 }  # fmt: skip
 
@@ -148,9 +146,13 @@ def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
     """Return the object-level part of a describe."""
     url = f"{data_path}/sobjects/{definition.name}"
     is_event = definition.name.endswith("__e")
-    is_written = definition.name not in setup_definitions() and not is_event
+    is_setup = definition.name in setup_definitions()
+    is_written = definition.is_written and not is_setup and not is_event
+    companion, access = definition.companion, definition.access
     return {
         **OF_ANY_OBJECT,
+        "associateEntityType": companion.kind if companion else None,
+        "associateParentEntity": companion.parent if companion else None,
         "name": definition.name,
         "label": definition.label,
         "labelPlural": definition.label_plural,
@@ -161,11 +163,11 @@ def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
         "createable": is_written or is_event,
         "updateable": is_written,
         "deletable": is_written and definition.deletable,
-        "undeletable": is_written and definition.deletable,
+        "undeletable": is_written and definition.is_undeletable,
         "mergeable": "MasterRecordId" in definition.fields_by_name,
-        "queryable": not is_event,
-        "retrieveable": not is_event,
-        "replicateable": is_written,
+        "queryable": access.queryable and not is_event,
+        "retrieveable": access.queryable and access.retrieveable and not is_event,
+        "replicateable": definition.is_replicateable and not is_setup and not is_event,
         "searchable": is_written,
         "layoutable": is_written,
         "triggerable": is_written or is_event,

@@ -27,6 +27,7 @@ from sfcdc_assets.emulator.rest.rest_context import RestContext
 from sfcdc_assets.emulator.rest.spoiled_records import spoiled
 from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 from sfcdc_assets.emulator.soql.compiler import compile_query
+from sfcdc_assets.emulator.soql.query_rules import check_query
 
 _DEFAULT_BATCH = 2000
 _MAX_COMPILED = 500
@@ -70,6 +71,7 @@ def compile_over(
     )
     for read in (compiled.definition, *compiled.others):
         context.check_readable(read)
+    check_query(compiled.query, compiled.definition)
     check_definition_query(compiled.query, compiled.definition)
     return computed.given_to(compiled)
 

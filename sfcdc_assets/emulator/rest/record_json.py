@@ -34,6 +34,9 @@ def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> 
         place = places[selected.path[:-1]]
         if place is not None:
             place[selected.path[-1]] = _value(selected, row)
+    for selected in compiled.selected:
+        if selected.field.type == "base64" and len(selected.path) == 1 and record[selected.field.name] is not None:
+            record[selected.field.name] = f"{record['attributes']['url']}/{selected.field.name}"
     for parent in compiled.by_type:
         record[parent.name] = _by_type(parent, row, data_path)
     return record
@@ -50,7 +53,10 @@ def _by_type(parent: ParentByType, row: Sequence[Any], data_path: str) -> dict[s
 
 
 def rest_value(field: FieldDefinition, value: Any) -> Any:
-    """Return a stored value in its REST form: datetimes end in +0000, times in Z."""
+    """Return a stored value in its REST form: datetimes end in +0000, times in Z. Values of any type are kept as text
+    where they are checkboxes."""
+    if field.type == "anyType" and value in ("true", "false"):
+        return value == "true"
     if field.type == "boolean":
         return bool(value)
     if value is None:

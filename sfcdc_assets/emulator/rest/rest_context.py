@@ -144,6 +144,12 @@ class RestContext:
         if definition.name in self.org.unreadable_objects:
             raise ApiError("INSUFFICIENT_ACCESS", f"no read access to object {definition.name}", status=403)
 
+    def count_requests(self) -> None:
+        """Count one request of the day's. A refused one is not counted. Raises ApiError when there are none left."""
+        if self.usage.used() >= self.org.settings.daily_api_requests:
+            raise ApiError("REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded.", status=403)
+        self.usage.add()
+
     def count_bulk_batch(self) -> None:
         """Count a batch of the day's. Raises ApiError when there are none left."""
         if self.usage.used("bulk_batch") >= self.org.settings.daily_bulk_batches:
@@ -159,14 +165,12 @@ class RestContext:
         response = self.intercept(request) if self.intercept else None
         if response is not None:
             return response
-        settings = self.org.settings
         try:
             user_id = self.authenticate(request)
-            self.usage.add()
-            if self.usage.used() > settings.daily_api_requests:
-                raise ApiError("REQUEST_LIMIT_EXCEEDED", "TotalRequests Limit exceeded.", status=403)
+            self.count_requests()
         except ApiError as error:
-            return error_response([error])
+            return self._with_limit_info(error_response([error]))
+        self.org.housekeeping.look()
         api_request = ApiRequest(
             method=request.method,
             path=request.path_params,
@@ -177,7 +181,11 @@ class RestContext:
             base_url=base_url(request),
         )
         response = self._answer(api_request, request.scope["route"].path)
-        response.headers["Sforce-Limit-Info"] = f"api-usage={self.usage.used()}/{settings.daily_api_requests}"
+        return self._with_limit_info(response)
+
+    def _with_limit_info(self, response: Response) -> Response:
+        most = self.org.settings.daily_api_requests
+        response.headers["Sforce-Limit-Info"] = f"api-usage={self.usage.used()}/{most}"
         return response
 
     def authenticate(self, request: Request) -> str:

@@ -8,6 +8,9 @@ this org's own additions, so that tests and demonstrations can do so with a plai
 
 from __future__ import annotations
 
+import base64
+from dataclasses import replace
+
 from starlette.responses import JSONResponse, Response
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
@@ -28,6 +31,7 @@ def add_sobjects(context: RestContext) -> None:
     context.add(record, {"GET": resource.read, "PATCH": resource.update, "DELETE": resource.delete})
     context.add(f"{record}/undelete", {"POST": resource.undelete})
     context.add(f"{record}/merge", {"POST": resource.merge})
+    context.add(f"{record}/Body", {"GET": resource.body})
     context.add("/sobjects/Lead/{id}/convert", {"POST": resource.convert})
     context.add(
         "/sobjects/{object}/{field}/{value}",
@@ -78,6 +82,20 @@ class _RecordResource:
         org = self._context.org
         record = org.record(definition.name, record_id) if definition.name in org.definitions else None
         return bool(record and record.get("IsDeleted"))
+
+    def body(self, request: ApiRequest) -> Response:
+        """Return the bytes of a file, such as an attachment's; of another object, `Body` is the value of an external
+        id."""
+        definition = self._context.definition(request.path["object"], to_read=True)
+        field = definition.field("Body")
+        if field is None or field.type != "base64":
+            by_value = {"object": request.path["object"], "field": request.path["id"], "value": "Body"}
+            return self.read_by_external_id(replace(request, path=by_value))
+        org = self._context.org
+        record = org.record(definition.name, request.path["id"]) if is_id(request.path["id"]) else None
+        if record is None or record.get("IsDeleted"):
+            raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
+        return Response(base64.b64decode(str(record["Body"] or "")), media_type="application/octet-stream")
 
     def read_by_external_id(self, request: ApiRequest) -> Response:
         """Return the record that has the value in an external id field."""

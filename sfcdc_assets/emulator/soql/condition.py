@@ -41,12 +41,12 @@ def is_filterable(field: FieldDefinition) -> bool:
     """Return whether WHERE may name the field: not long text, encrypted values, addresses or locations."""
     long_text = field.type == "textarea" and field.length > 255
     is_hidden = field.encrypted or field.type == "encryptedstring"
-    return not long_text and not is_hidden and field.type not in {"address", "location"}
+    return field.filterable and not long_text and not is_hidden and field.type not in {"address", "location"}
 
 
 def is_sortable(field: FieldDefinition) -> bool:
     """Return whether ORDER BY may name the field."""
-    return is_filterable(field) and field.type != "multipicklist"
+    return field.sortable and is_filterable(field) and field.type != "multipicklist"
 
 
 def is_groupable(field: FieldDefinition) -> bool:

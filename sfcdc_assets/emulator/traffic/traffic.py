@@ -203,7 +203,11 @@ class TrafficGenerator:
     @property
     def _definitions(self) -> list[ObjectDefinition]:
         selected = self._org.selected_entities if self._only_selected else self._org.definitions
-        return [definition for name, definition in self._org.definitions.items() if name in selected]
+        return [
+            definition
+            for name, definition in self._org.definitions.items()
+            if name in selected and definition.is_written
+        ]
 
     def _chosen(self, candidates: list[ObjectDefinition]) -> ObjectDefinition:
         """One by chance. Raises RecordError if there are none."""

@@ -1,0 +1,58 @@
+"""What histories and shares hold of day-0 records: that each was created, and its owner's share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sfcdc_assets.emulator.definitions.object_access import CompanionKind
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.records.companion_rows import Row, created_row, share_row, swapped
+
+if TYPE_CHECKING:
+    from sfcdc_assets.emulator.org.org import EmulatedOrg
+
+_BLOCK = 8
+"""Ids of companions change places within so many."""
+
+
+def populate_companions(org: EmulatedOrg, after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Write the rows of records whose ids are beyond `after`, by object; first and last id of each companion's."""
+    added = {}
+    for companion in org.definitions.values():
+        told = companion.companion
+        if told is None or told.parent not in after or told.kind is CompanionKind.FEED:
+            continue
+        rows = _rows(org, companion, after[told.parent])
+        if rows:
+            added[companion.name] = _insert(org, companion, rows)
+    return added
+
+
+def _rows(org: EmulatedOrg, companion: ObjectDefinition, after: str) -> list[Row]:
+    told = companion.companion
+    assert told is not None
+    parent = org.definitions[told.parent]
+    rows = []
+    for record in org.store.records(parent, include_deleted=False, fields=parent.stored_fields, after=after):
+        if told.kind is CompanionKind.SHARE:
+            stamps = {name: record.get(name) for name in ("LastModifiedDate", "LastModifiedById")}
+            row = share_row(companion, told.parent_field, str(record["Id"]), record.get("OwnerId"))
+        else:
+            stamps = {name: record.get(name) for name in ("CreatedDate", "CreatedById")}
+            row = {told.parent_field: record["Id"], **created_row()}
+        rows.append({**stamps, **row})
+    return rows
+
+
+def _insert(org: EmulatedOrg, companion: ObjectDefinition, rows: list[Row]) -> tuple[str, str]:
+    # Whole blocks of ids, as later rows change places within theirs.
+    first = -(-org.store.reserve(companion, len(rows) + 2 * _BLOCK) // _BLOCK) * _BLOCK
+    names = [field.name for field in companion.stored_fields if field.name not in ("Id", "IsDeleted")]
+    values = [
+        (org.store.record_id(companion, swapped(first + number)), *(row.get(name) for name in names))
+        for number, row in enumerate(rows)
+    ]
+    org.store.insert_rows(companion, ["Id", *names], values)
+    ids = [str(row[0]) for row in values]
+    return min(ids), max(ids)
