@@ -51,7 +51,7 @@ def _moment_value(value: Value) -> Value:
         return value
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    given = of_type(str, value)
+    given = of_type(str, value).strip(" ")
     if not given:
         return None
     found = _MOMENT.fullmatch(given)

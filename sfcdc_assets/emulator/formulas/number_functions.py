@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, ROUND_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, ROUND_UP, Context, Decimal
 
 from sfcdc_assets.emulator.formulas.value import ARITHMETIC, Value, of_type, round_half_up
 
 _MOST_DIGITS = 30
+_EXACT = Context(prec=33, rounding=ROUND_HALF_UP)
 _PI = Decimal("3.14159265358979323846264338327950288420")
 
 
@@ -33,7 +34,8 @@ def _to_digits(rounding: str) -> Callable[[Decimal, Decimal], Decimal]:
 
 
 def _to_whole(rounding: str) -> Callable[[Decimal], Decimal]:
-    return lambda number: number.quantize(Decimal(1), rounding=rounding, context=ARITHMETIC)
+    # The last digits of a number such as 1 / 3 * 3 are cut first, as the vendor's engine does.
+    return lambda number: _EXACT.plus(number).quantize(Decimal(1), rounding=rounding, context=ARITHMETIC)
 
 
 NUMBER_FUNCTIONS: Mapping[str, tuple[int, int, Callable[..., Value]]] = {

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 
-from sfcdc_assets.emulator.formulas.value import ARITHMETIC, FormulaError, Value, of_type
+from sfcdc_assets.emulator.formulas.value import ARITHMETIC, FormulaError, Value, of_type, round_half_up
 
 _DAY = timedelta(days=1)
 
 
 def add(left: Value, right: Value) -> Value:
-    """Add numbers, days to a date or a moment, milliseconds to a time; join texts."""
+    """Add numbers, days to a date or (in whole seconds) to a moment, milliseconds to a time; join texts."""
     if isinstance(left, str) or isinstance(right, str):
         return joined(left, right)
     if left is None or right is None:
@@ -86,7 +86,8 @@ def _moved(value: Value, amount: Decimal) -> Value:
         if isinstance(value, Decimal):
             return ARITHMETIC.add(value, amount)
         if isinstance(value, datetime):
-            return value + timedelta(microseconds=int(ARITHMETIC.multiply(amount, _microseconds(_DAY))))
+            seconds = round_half_up(ARITHMETIC.multiply(amount, Decimal(_DAY.total_seconds())), 0)
+            return value + timedelta(seconds=int(seconds))
         if isinstance(value, date):
             return value + timedelta(days=int(amount))
         if isinstance(value, time):
@@ -95,6 +96,12 @@ def _moved(value: Value, amount: Decimal) -> Value:
     except OverflowError as error:
         raise FormulaError(str(error)) from error
     raise FormulaError(f"{value!r} is neither a number nor a moment")
+
+
+def _power(base: Decimal, exponent: Decimal) -> Decimal:
+    if exponent != exponent.to_integral_value():
+        raise FormulaError("an exponent is a whole number")
+    return Decimal(1) if exponent == 0 else ARITHMETIC.power(base, exponent)
 
 
 def _microseconds(duration: timedelta) -> Decimal:
@@ -116,7 +123,7 @@ OPERATORS: Mapping[str, Callable[[Value, Value], Value]] = {
     "&": joined,
     "*": _numeric(ARITHMETIC.multiply),
     "/": _numeric(ARITHMETIC.divide),
-    "^": _numeric(ARITHMETIC.power),
+    "^": _numeric(_power),
     "=": equal,
     "==": equal,
     "<>": unequal,

@@ -70,7 +70,7 @@ def _padded(text: Value, length: Value, padding: Value, *, left: bool) -> Value:
     if not 0 <= wanted <= _LONGEST:
         raise FormulaError(f"{wanted} is no length of a text")
     missing = wanted - len(whole)
-    if missing <= 0 or not filling:
+    if missing <= 0 or not filling or not whole:
         return whole[:wanted]
     filled = (filling * (missing // len(filling) + 1))[:missing]
     return filled + whole if left else whole + filled

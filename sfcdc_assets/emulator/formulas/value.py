@@ -23,6 +23,8 @@ ARITHMETIC = Context(
 RESULT_TYPES = frozenset({"boolean", "string", "date", "datetime", "time"}) | NUMBERS
 """Types of fields that may be formulas."""
 _LONGEST_TEXT = 1_300
+_MOST_DIGITS = 100
+"""More than a number can have before its point and its digits behind it."""
 _ID_TYPES = frozenset({"id", "reference"})
 
 
@@ -80,4 +82,7 @@ def of_type(kind: type[_T], value: Value) -> _T:
 
 def round_half_up(number: Decimal, digits: int) -> Decimal:
     """Round to so many digits behind the point, before it if negative; ties go away from zero."""
+    if number.adjusted() + digits >= ARITHMETIC.prec:
+        return number  # it has no such digits
+    digits = max(digits, -_MOST_DIGITS)
     return number.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP, context=ARITHMETIC)
