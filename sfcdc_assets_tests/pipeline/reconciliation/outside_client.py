@@ -30,9 +30,8 @@ def compact(table: DeltaTable) -> None:
 def z_order(table: DeltaTable) -> None:
     """OPTIMIZE ZORDER BY a position: rows of all Ids meet in one file."""
     names = {field.name for field in table.schema().fields}
-    table.optimize.z_order(
-        sorted(names & {"_position", "position", "opened_position", "number", "first_seen_at", "seen_at"})[:1]
-    )
+    known = {"_position", "_valid_from", "position", "opened_position", "number", "first_seen_at", "seen_at"}
+    table.optimize.z_order(sorted(names & known)[:1])
 
 
 def vacuum(table: DeltaTable) -> None:
