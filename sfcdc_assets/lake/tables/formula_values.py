@@ -13,12 +13,14 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pyarrow as pa
+from pyarrow import fs
 
 from sfcdc_assets.change_events.columns import Column, columns_of_arrow_schema
 from sfcdc_assets.formulas.formula_columns import AS_OF, POSITION, row_schema
 from sfcdc_assets.formulas.rereads import Values
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.current_state import IDS_PER_SCAN
+from sfcdc_assets.lake.tables.rows_by_id import put_rows
 from sfcdc_assets.lake.warehouse import Warehouse
 
 LAYER = "formula_values"
@@ -34,14 +36,16 @@ def name_of(entity: str) -> str:
 class FormulaValues:
     """A handle on one snapshot of the table; commits go through the snapshot that was read."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, filesystem: fs.FileSystem) -> None:
+        """`filesystem`: rooted at the table."""
         self.table = table
+        self._filesystem = filesystem
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> FormulaValues | None:
         """Return the newest snapshot; None where no formula of the entity was ever read."""
         table = Table.open(warehouse, name_of(entity))
-        return None if table is None else cls(table)
+        return None if table is None else cls(table, warehouse.filesystem(table.name))
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> FormulaValues:
@@ -50,7 +54,7 @@ class FormulaValues:
         schema = row_schema(columns)
         table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=["Id", AS_OF, POSITION])
         table.add_columns([field for field in schema if field.name not in table.schema.names])
-        return cls(table)
+        return cls(table, warehouse.filesystem(table.name))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -91,19 +95,13 @@ class FormulaValues:
     def commit(
         self, rows: pa.Table, gone: Sequence[str], followed: Mapping[str, int], fingerprint: int | None = None
     ) -> None:
-        """Put rows that were read by id in the place of theirs, and remove those of records that are gone.
+        """Put rows that were read in the place of theirs, and remove those of records that are gone, in one commit.
 
         What is remembered comes with the rows: positions by object, and `fingerprint` where all values are now of the
         formulas that it stands for. A page of a whole read is committed so too. Raises `ConcurrentCommit` after any
-        commit since this handle was opened; rows that are to go may be gone then.
+        commit since this handle was opened.
         """
-        for start in range(0, len(gone), IDS_PER_SCAN):
-            self.table.delete_rows(_among(gone[start : start + IDS_PER_SCAN]), {})
-        transactions = _remembered(followed, fingerprint)
-        if rows.num_rows:
-            self.table.upsert(rows.select(self.table.schema.names), ["Id"], transactions)
-        else:
-            self.table.append(self.table.schema.empty_table(), transactions, {})
+        put_rows(self.table, self._filesystem, rows, gone, _remembered(followed, fingerprint))
 
     def end_whole_read(self, began: datetime, followed: Mapping[str, int], fingerprint: int) -> int:
         """Remove the rows that a whole read, whose pages were committed as they came, has not brought; returns how many
