@@ -70,13 +70,13 @@ def read_back(
     refused = no_ids | {record_id: str(error) for record_id, error in (living.refused | binned.refused).items()}
     unread = sorted({column.name for column in columns} - set(asked.values()) - set(fields)) or None
     source = session.url_of(f"composite/sobjects/{entity}")
-    spoiled = _spoiled(source, found, columns)
+    spoiled = spoiled_records(source, found, columns)
     rows = [row for record_id, row in found.items() if record_id not in spoiled]
     table = _table(source, rows, columns, unread, position, read_at)
     return ReadBack(table, refused | spoiled, (*living.left, *binned.left))
 
 
-def _spoiled(source: str, found: Mapping[str, Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, str]:
+def spoiled_records(source: str, found: Mapping[str, Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, str]:
     """Return records with a value that does not convert, and what is wrong with it. One by one only where one of all
     is."""
     spoiled: dict[str, str] = {}

@@ -1,0 +1,57 @@
+"""Read the formula fields of named records from the org."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column
+from sfcdc_assets.formulas.formula_columns import AS_OF, POSITION, row_schema
+from sfcdc_assets.org_reads.records_by_id import rest_array, spoiled_records
+from sfcdc_assets.salesforce.record_id import is_salesforce_id
+from sfcdc_assets.salesforce.retrieve import retrieve
+from sfcdc_assets.salesforce.session import OrgSession
+
+
+@dataclass(frozen=True)
+class FormulaRead:
+    """Rows of `formula_values`; records that the org does not show any more; why others could not be read, and those
+    that were not asked for to the end because too many requests had failed."""
+
+    rows: pa.Table
+    gone: tuple[str, ...]
+    refused: Mapping[str, str]
+    left: tuple[str, ...]
+
+
+def read_formulas(
+    session: OrgSession,
+    entity: str,
+    record_ids: Sequence[str],
+    columns: Sequence[Column],
+    position: int,
+    read_at: dt.datetime,
+) -> FormulaRead:
+    """Return the values of `columns` (of `formula_columns`) now, 2,000 records a request.
+
+    `position`: up to which the entity's changes had been seen before; `read_at`: a time before the first request.
+    Raises `QueryRefused` for a formula that there is not any more, and the session's errors.
+    """
+    no_ids = {each: f"{each} has not the form of a Salesforce id" for each in record_ids if not is_salesforce_id(each)}
+    asked = [each for each in record_ids if each not in no_ids]
+    fields = [column.name for column in columns]
+    read = retrieve(session, entity, asked, fields)
+    found = {record_id: row for record_id, row in read.rows.items() if row is not None}
+    source = session.url_of(f"composite/sobjects/{entity}")
+    spoiled = spoiled_records(source, found, columns)
+    rows = [{**row, ID_COLUMN.name: record_id} for record_id, row in found.items() if record_id not in spoiled]
+    schema = row_schema(columns)
+    arrays = {column.name: rest_array(column, [row.get(column.name) for row in rows], source) for column in columns}
+    arrays[AS_OF] = pa.array([read_at] * len(rows), schema.field(AS_OF).type)
+    arrays[POSITION] = pa.array([position] * len(rows), schema.field(POSITION).type)
+    refused = no_ids | {record_id: str(error) for record_id, error in read.refused.items()} | spoiled
+    gone = tuple(record_id for record_id, row in read.rows.items() if row is None)
+    return FormulaRead(pa.table({name: arrays[name] for name in schema.names}, schema=schema), gone, refused, read.left)
