@@ -1,4 +1,4 @@
-"""Claims: what an event carries beside the change it reports (docs/salesforce-streams.md, "Enrichment").
+"""What an event carries beside the change it reports (docs/salesforce-streams.md, "Enrichment").
 
 On an enriched channel updates and deletes carry further fields, unchanged and not empty, with the values they had when
 the event was delivered. No bitmap names them. They are no changes, but a table can be checked against them.

@@ -1,4 +1,4 @@
-"""key-range files: each file of `current_state` covers a range of Ids of its own, sorted by Id.
+"""Key-range files: each file of `current_state` covers a range of Ids of its own, sorted by Id.
 
 A batch rewrites only the key ranges it touches. Salesforce Ids grow with creation, so changes of recent records meet in
 few key ranges and a batch costs what it touches, not what the table holds (docs/storage-layout.md, "Id-range files").

@@ -29,6 +29,7 @@ def with_figures(page: str, results: Mapping[str, Result]) -> str:
 
 
 def _section(result: Result, usual: str) -> str:
+    """A stage, with the figures that have a goal or something to compare with; benchmarks.json has the others too."""
     machine = "" if result.machine == usual else f", with {result.machine}"
     return "\n".join(
         [
@@ -36,7 +37,7 @@ def _section(result: Result, usual: str) -> str:
             "",
             _line(_PAGE_HEAD),
             _line("---" for _ in _PAGE_HEAD),
-            *(_line(_page_row(figure)) for figure in result.figures),
+            *(_line(_page_row(figure)) for figure in result.figures if figure.goal or figure.peers),
             "",
             f"What limits it: {_first_sentence(result.limit)} ({result.date}, {result.seconds:.0f} s{machine}.)",
             "",

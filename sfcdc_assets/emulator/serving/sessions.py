@@ -1,4 +1,4 @@
-"""Access tokens the org has given out: whose they are and until when. Both REST and Pub/Sub ask here.
+"""Access tokens the org has issued: whose they are and until when. Both REST and Pub/Sub ask here.
 
 Only hashes are stored, so neither the database nor a listing of it gives a token away.
 """

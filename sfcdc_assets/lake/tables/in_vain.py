@@ -1,4 +1,4 @@
-"""How often something was asked of the org in vain: one number, kept as a table's transaction version, so that every
+"""How often requests to the org failed in a row: one number, kept as a table's transaction version, so that every
 process knows it and pauses."""
 
 from __future__ import annotations
