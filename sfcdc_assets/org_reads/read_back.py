@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import polars as pl
 import pyarrow as pa
@@ -24,6 +25,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.compare import EXTRA
 from sfcdc_assets.org_reads.records_by_id import read_back
+from sfcdc_assets.org_reads.shown_events import not_shown, undecided
 from sfcdc_assets.org_reads.stale_reads import (
     created,
     events_of_records,
@@ -119,7 +121,14 @@ def read_back_suspects(
             read = read_back(org.session, entity, wanted, columns, described, position, read_at)
             rows = read.rows
             failed |= read.refused
-            stale = _stale(rows, events, position, repeated, clock_ms() - lag_ms)
+            stale = _stale(
+                rows,
+                events,
+                position,
+                repeated,
+                clock_ms() - lag_ms,
+                partial(not_shown, warehouse, entity, channel, columns, rows),
+            )
             repeated |= stale
             kept = [record_id not in stale for record_id in rows["Id"].to_pylist()]
             fresh.append(rows.filter(pa.array(kept, pa.bool_())))
@@ -203,13 +212,22 @@ def _events(
     return events_of_records(raw_events, entity, channel, after, raw_events.last_position(channel))
 
 
-def _stale(rows: pa.Table, events: pl.DataFrame, position: int, repeated: Collection[str], since_ms: int) -> set[str]:
+def _stale(
+    rows: pa.Table,
+    events: pl.DataFrame,
+    position: int,
+    repeated: Collection[str],
+    since_ms: int,
+    doubtful: Callable[[pl.DataFrame], set[str]],
+) -> set[str]:
     """Ids of rows, with a watermark at `position`, that show an older state than the events, or no record where there
-    should be one: a deleted one too, if it is so new that the org may not show it yet, is in the recycle bin. A
-    `repeated` read of a record whose last event was received by `since_ms` is the truth, whatever the row's
-    SystemModstamp."""
+    should be one: a deleted one too, if it is so new that the org may not show it yet, is in the recycle bin. Of events
+    that SystemModstamp does not decide, `doubtful` returns the records. A `repeated` read of a record whose last event
+    was received by `since_ms` is the truth, whatever the row's SystemModstamp."""
     read = pl.DataFrame(rows.select(["Id", "_system_modstamp"]))
     missing = set(read.filter(pl.col("_system_modstamp").is_null())["Id"].to_list())
     contained = events.filter(pl.col("position") <= position)
-    older = older_than_events(read, contained) - settled(repeated, contained, since_ms)
+    surely_seen = settled(repeated, contained, since_ms)
+    in_question = undecided(read.filter(~pl.col("Id").is_in(surely_seen)), contained)
+    older = (older_than_events(read, contained) - surely_seen) | doubtful(in_question)
     return older | (missing & (said_alive(events) | created(events))) - settled(repeated, events, since_ms)

@@ -3,21 +3,25 @@
 REST may lag behind the stream by more than SFCDC_VISIBILITY_SECONDS allows for. What a read shows is compared with the
 headers of the events that it is to contain: a row that the org modified, as it says, before its record's last event or
 at a time that an earlier transaction of the record may have left as well, or a record that it does not show though its
-last event says that it is there, is not believed at first. Long after the event, by our own clock, it is: some changes
-leave SystemModstamp behind their commit time, and records may vanish without an event.
+last event says that it is there, is not believed at first. Of two transactions in one second the values decide
+(`shown_events`). Long after the event, by our own clock, a read is believed: some changes leave SystemModstamp behind
+their commit time, and records may vanish without an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_reads.shown_events import not_shown, undecided
 from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.changes import names_one_record
@@ -51,8 +55,7 @@ def older_than_events(rows: pl.DataFrame, events: pl.DataFrame) -> set[str]:
     which they should contain: the org modified them, as it says, before that event, or at a time that an earlier
     transaction of the record explains as well.
 
-    SystemModstamp is in seconds: of two transactions in one second it cannot decide, and the row is taken to be after
-    both.
+    SystemModstamp is in seconds: of two transactions in one second it cannot decide (see `shown_events`).
     """
     by_commit = events.group_by("record_id", "transaction_key").agg(
         pl.col("commit_timestamp").max(), pl.col("position").max()
@@ -86,19 +89,21 @@ def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) ->
 
 
 def stale_records(
-    raw_events: RawEvents,
+    warehouse: Warehouse,
     snapshots: Snapshots,
     progress: SnapshotProgress,
     last_page: pa.Table,
+    columns: Sequence[Column],
     lag_ms: int,
     of_another_org: int,
 ) -> list[UntrustedRecord]:
     """Return records of which recent events say other than a snapshot of which all pages but the last one are in the
-    table.
+    table. `columns` are the entity's.
 
     Recent are those received in the `lag_ms` before the snapshot began. Only those up to its watermark count: later
     ones are applied on top of it. Events up to the position `of_another_org` say nothing of what this one shows.
     """
+    raw_events = RawEvents.open(warehouse)
     first = raw_events.first_position_received_after(progress.channel, progress.started_at_ms - lag_ms)
     after = max(of_another_org, first - 1) if first is not None else progress.position
     if after >= progress.position:
@@ -113,9 +118,18 @@ def stale_records(
     before = snapshots.modified(progress.snapshot_number, named)
     rows = pl.DataFrame(pa.concat_tables([before, last_page.select(before.column_names)]))
     older = older_than_events(rows, events)
+    in_question = undecided(rows, events)
+    if in_question.height:
+        read = {column.name for column in columns} & set(last_page.column_names)
+        names = [*sorted(read), "_is_deleted"]
+        earlier = snapshots.rows(progress.snapshot_number, set(in_question["record_id"]), names)
+        whole = pa.concat_tables([earlier, last_page.select(names)])
+        older |= not_shown(warehouse, progress.entity, progress.channel, columns, whole, in_question)
     # What was created lately is in the recycle bin if it is not alive.
     missing = ((said_alive(events) | created(events)) & named) - set(rows["Id"].to_list())
-    late = dict.fromkeys(missing, "it is not there yet") | dict.fromkeys(older, "its row is older than its last event")
+    late = dict.fromkeys(missing, "it is not there yet") | dict.fromkeys(
+        older, "its row is, or may be, older than its last event"
+    )
     return _untrusted(progress, Reason.STALE_SNAPSHOT, late)
 
 

@@ -194,7 +194,7 @@ def _take(
         unreadable.clear()
         if after.complete:
             accepted_at = OrganizationLog(warehouse).accepted_at(channel)
-            untrusted += stale_records(RawEvents.open(warehouse), snapshots, after, page, lag_ms, accepted_at)
+            untrusted += stale_records(warehouse, snapshots, after, page, columns, lag_ms, accepted_at)
             suspected = {each.record_id for each in untrusted}
             if accepted_at <= (complete.position if complete else 0):
                 vanished = vanished_rows(warehouse, snapshots, after, page, suspected, org.vanish_limits)

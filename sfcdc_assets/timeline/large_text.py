@@ -69,7 +69,7 @@ def _follow(
             continue
         known = current.get(column)
         base = known or ""
-        if hashlib.sha256(base.encode("utf-8", "replace")).hexdigest() in text[:200].lower():
+        if names_its_text(text, base):
             rebuilt = base  # the row was read back after this very change
         else:
             try:
@@ -84,6 +84,11 @@ def _follow(
         current[column] = rebuilt or None
         values.append((record_id, position, column, rebuilt or None))
     return None
+
+
+def names_its_text(diff: str, text: str) -> bool:
+    """Return whether a diff, by the hash it begins with, leads to this very text."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() in diff[:200].lower()
 
 
 def _suspect(change: Mapping[str, object], reason: Reason, detail: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -182,14 +182,18 @@ class SnapshotReads:
         return self.table.scan(["Id"], f"_snapshot = {number}{within}")
 
     def modified(self, number: int, record_ids: Collection[str]) -> pa.Table:
-        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records; they
-        are read part by part."""
+        """`Id` and `_system_modstamp` of the rows that the pages of a snapshot, so far, have of these records."""
+        return self.rows(number, record_ids, ["Id", "_system_modstamp"])
+
+    def rows(self, number: int, record_ids: Collection[str], columns: Sequence[str]) -> pa.Table:
+        """Return columns of the rows that the pages of a snapshot, so far, have of these records; they are read part by
+        part."""
         wanted = pa.array(sorted(record_ids), pa.string())
-        columns = ["Id", "_system_modstamp"]
         found = [
-            rows.filter(pc.is_in(rows["Id"], wanted)) for rows in self.table.batches(columns, f"_snapshot = {number}")
+            rows.filter(pc.is_in(rows["Id"], wanted))
+            for rows in self.table.batches(list(columns), f"_snapshot = {number}")
         ]
-        return pa.concat_tables([self.table.schema.empty_table().select(columns), *found])
+        return pa.concat_tables([self.table.schema.empty_table().select(list(columns)), *found])
 
     def sample(self, count: int) -> pa.Table:
         """Return a few rows of the newest complete snapshot."""

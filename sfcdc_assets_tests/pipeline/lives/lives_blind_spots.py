@@ -63,7 +63,6 @@ class BlindSpots:
             *self._unseen(),
             *self._changed_and_deleted(),
             *self._created_and_deleted(),
-            *self._in_one_second(),
         ]
         self._of: dict[str, list[BlindSpot]] = defaultdict(list)
         for spot in self.all:
@@ -162,28 +161,6 @@ class BlindSpots:
                     )
                     until = read.done_at if read else inf
                     yield BlindSpot(entity, record_id, None, since, until, "created and deleted")
-
-    def _in_one_second(self) -> Iterator[BlindSpot]:
-        """What the second of two transactions in one second changed, where a read begun while REST lagged by more than
-        reads allow for shows the first: SystemModstamp is the same. Known when it changes again, or is read later."""
-        lag = self._life.plan.settings.rest_delay
-        if lag <= self._life.plan.visibility * 1_000:
-            return
-        of_record: dict[tuple[str, str], list[tuple[int, Collection[str] | None]]] = defaultdict(list)
-        for transaction in self._transactions:
-            for change in transaction.changes:
-                names = change.changed_fields if change.change_type == "UPDATE" else None
-                of_record[change.entity, change.record_id].append((transaction.commit_timestamp, names))
-        for (entity, record_id), changes in of_record.items():
-            read = sorted({ms(row["_read_at"]) for row in self._rows(f"snapshot/{entity}") if row["Id"] == record_id})
-            for number, (since, names) in enumerate(changes[1:], 1):
-                ends = since + 1_000 + lag
-                if changes[number - 1][0] // 1_000 != since // 1_000 or not any(since <= at < ends for at in read):
-                    continue
-                until = next((at for at in read if at >= ends), inf)
-                for name in (None,) if names is None else names:
-                    again = (at for at, of in changes[number + 1 :] if name is None or of is None or name in of)
-                    yield BlindSpot(entity, record_id, name, since, min(until, next(again, inf)), "in one second")
 
     def _unseen(self) -> Iterator[BlindSpot]:
         """What changes while it raises no event: known once the entity is read after that has ended."""
