@@ -23,7 +23,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
-from sfcdc_assets.lake.delta.transaction_versions import LAST_CHECKPOINT, Log, Replayed, commit_file, replay
+from sfcdc_assets.lake.delta.log_end import File, LogEnd, ends_at, facts_of
+from sfcdc_assets.lake.delta.transaction_versions import LAST_CHECKPOINT, Log, Replayed, replay
 
 T = TypeVar("T")
 
@@ -31,9 +32,6 @@ KEPT_TABLES = 3000
 """Tables that handles are kept of; those of the one that was used longest ago go first. Enough for 500 entities of five
 tables, which otherwise are opened from nothing by each run; a handle takes 20 to 160 kB."""
 KEPT_OF_A_TABLE = 3
-
-File = tuple[fs.FileType, int | None, int | None]
-"""Whether there is a file, when it was written (ns), and its size."""
 
 
 class Answers:
@@ -99,19 +97,18 @@ class Answers:
 @dataclass(frozen=True)
 class Handle:
     """A handle on a table, the checkpoint it was opened with, what was asked of it, and the process that opened it.
-    `newest`: the version that it was taken at, when there was no later one, and the file of its commit; None where that
-    was not asked."""
+    `newest`: where the log ended when it was taken; None where that was not asked."""
 
     delta: DeltaTable
     checkpoint: File
     process: int = field(default_factory=os.getpid)
     answers: Answers = field(default_factory=Answers)
-    newest: tuple[int, File] | None = None
+    newest: LogEnd | None = None
 
     @classmethod
     def new(cls, uri: str, log: Log) -> Handle:
         """Open a handle on the newest version. Raises what deltalake raises."""
-        (checkpoint,) = _files(log, LAST_CHECKPOINT)
+        (checkpoint,) = facts_of(log(), [LAST_CHECKPOINT])
         delta = DeltaTable(uri)
         return cls(delta, checkpoint, answers=Answers(log))
 
@@ -130,11 +127,12 @@ class Handles:
         except IndexError:
             return Handle.new(uri, log)
         version = handle.delta.version()
-        present, following, checkpoint = _files(log, commit_file(version), commit_file(version + 1), LAST_CHECKPOINT)
+        present, following, checkpoint = facts_of(log(), [*ends_at(version), LAST_CHECKPOINT])
         if handle.process != os.getpid() or (present, checkpoint) != (commit, handle.checkpoint):
             return Handle.new(uri, log)
-        if following[0] is fs.FileType.NotFound:
-            return replace(handle, newest=(version, commit))
+        end = LogEnd(version, present, following)
+        if end.is_newest:
+            return replace(handle, newest=end)
         try:
             handle.delta.update_incremental()
         except (DeltaError, OSError):
@@ -145,11 +143,12 @@ class Handles:
         """Give a handle back, which the caller holds no more. It is not kept where its log cannot be looked at."""
         version, newest = handle.delta.version(), handle.newest
         try:
-            commit = newest[1] if newest and newest[0] == version else _files(log, commit_file(version))[0]
+            is_known = newest is not None and newest.version == version
+            commit = newest.commit if newest and is_known else facts_of(log(), ends_at(version)[:1])[0]
         except OSError:
             return
         idle = self._idle.setdefault(uri, [])
-        if commit[0] is fs.FileType.File and len(idle) < KEPT_OF_A_TABLE:
+        if commit.type is fs.FileType.File and len(idle) < KEPT_OF_A_TABLE:
             idle.append((handle, commit))
         with suppress(KeyError):
             self._idle.move_to_end(uri)
@@ -163,10 +162,6 @@ class Handles:
     def tables(self) -> tuple[str, ...]:
         """Return the URIs of tables that one is kept of, the one used last at the end."""
         return tuple(uri for uri, idle in self._idle.items() if idle)
-
-
-def _files(log: Log, *paths: str) -> list[File]:
-    return [(info.type, info.mtime_ns, info.size) for info in log().get_file_info(list(paths))]
 
 
 HANDLES = Handles()

@@ -47,7 +47,7 @@ class Table(TableUpkeep):
         table = cls(name, handle.delta)
         table._answers = handle.answers
         table._held = Held(table, uri, log, handle)
-        note(warehouse, name, table.version, handle.newest[1] if handle.newest else None)
+        note(warehouse, name, table.version, handle.newest)
         return table
 
     @classmethod

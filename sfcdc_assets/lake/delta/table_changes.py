@@ -1,31 +1,21 @@
 """Whether anything has changed in tables that were looked at, without opening one.
 
 Who works out something from tables and will be asked for it again lets `seen` note which tables it opens, or finds
-missing, and at which versions. Nothing has changed for as long as each of them has no later commit, and the commit that
-it stood at is the very file it was: a table may be removed and made again. That is two questions about files a table,
-however old it is, where opening it takes milliseconds; a store that lists slowly is not listed.
+missing, and where their logs end. Nothing has changed for as long as each of them still ends there (`log_end`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import chain
 from typing import Generic, TypeVar
 
-from pyarrow import fs
-
-from sfcdc_assets.lake.delta.transaction_versions import commit_file
+from sfcdc_assets.lake.delta.log_end import MISSING, LogEnd, ends_at, facts_of
 from sfcdc_assets.lake.warehouse import ENTITIES_AT_ONCE, Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side
-
-File = tuple[fs.FileType, int | None, int | None]
-"""Whether there is a file, when it was written (ns), and its size."""
-NO_FILE: File = (fs.FileType.NotFound, None, None)
-_MISSING = -1
-"""The version of a table that there is not."""
 
 
 class Seen:
@@ -34,57 +24,45 @@ class Seen:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._versions: dict[str, int] = {}
-        self._files: dict[str, File] = {}
-        """Of the commits that the tables stood at, and of those after them, as they were when that was seen."""
+        self._ends: dict[str, LogEnd] = {}
+        """Where the logs ended when that was seen; of a table that is changed while it is looked at, not its newest."""
 
     @property
     def tables(self) -> tuple[str, ...]:
         """Their paths below the warehouse."""
         return tuple(self._versions)
 
-    def note(self, warehouse: Warehouse, name: str, version: int | None, stood: File | None = None) -> None:
-        """Note that a table was opened at a version, or is missing. `stood`: the version's commit, and there was no
-        later one."""
+    def note(self, warehouse: Warehouse, name: str, version: int | None, end: LogEnd | None = None) -> None:
+        """Note that a table was opened at a version, or is missing. `end`: where its log ended then, if that is
+        known."""
         if warehouse == self._warehouse and name not in self._versions:
-            self._versions[name] = _MISSING if version is None else version
-            if stood is not None:
-                self._files |= zip(_commits_of(name, self._versions[name]), (stood, NO_FILE), strict=True)
+            self._versions[name] = MISSING if version is None else version
+            if end is not None:
+                self._ends[name] = end
 
     def add(self, other: Seen) -> None:
         """Count what was seen there as seen here."""
         for name, version in other._versions.items():
             if name not in self._versions:
                 self._versions[name] = version
-                self._files |= {path: other._files[path] for path in _commits_of(name, version) if path in other._files}
+                if name in other._ends:
+                    self._ends[name] = other._ends[name]
 
     def close(self) -> None:
         """All was seen. What is not known yet is asked for."""
         with suppress(OSError):
-            self._files |= _files(self._warehouse, [path for path in self._commits() if path not in self._files])
+            unknown = [at for at in self._versions.items() if at[0] not in self._ends]
+            self._ends |= {name: end for (name, _), end in _ends(self._warehouse, unknown).items()}
 
     def is_unchanged(self) -> bool:
         """Return whether all tables are as they were. Never so where that cannot be known."""
         return unchanged(self._warehouse, [self]) == [True]
 
-    def _is_as_in(self, files: Mapping[str, File]) -> bool:
+    def _is_as_in(self, ends: Mapping[tuple[str, int], LogEnd]) -> bool:
         """Return whether it all is as it was, and was the newest state then: a table may be changed while it is looked
         at."""
-        stood, following = self._commits()[::2], self._commits()[1::2]
-        versions = self._versions.values()
-        return (
-            all(self._files.get(path) == files[path] for path in self._commits())
-            and all(files[path][0] is fs.FileType.NotFound for path in following)
-            and all(files[p][0] is fs.FileType.File or v == _MISSING for p, v in zip(stood, versions, strict=True))
-        )
-
-    def _commits(self) -> list[str]:
-        """Return of each table the commit that it stood at and the one after it, whether or not they are there."""
-        return list(chain.from_iterable(_commits_of(name, version) for name, version in self._versions.items()))
-
-
-def _commits_of(name: str, version: int) -> tuple[str, str]:
-    """Return the commit that a table stood at, and the next one."""
-    return f"{name}/{commit_file(max(version, 0))}", f"{name}/{commit_file(version + 1)}"
+        now = ((name, ends[name, version]) for name, version in self._versions.items())
+        return all(end.is_newest and self._ends.get(name) == end for name, end in now)
 
 
 _WATCHING: ContextVar[tuple[Seen, ...]] = ContextVar("seen", default=())
@@ -102,10 +80,10 @@ def seen(warehouse: Warehouse) -> Iterator[Seen]:
     found.close()
 
 
-def note(warehouse: Warehouse, name: str, version: int | None, stood: File | None = None) -> None:
+def note(warehouse: Warehouse, name: str, version: int | None, end: LogEnd | None = None) -> None:
     """Note that a table was opened at a version, or found missing: watchers are notified. See `Seen.note`."""
     for each in _WATCHING.get():
-        each.note(warehouse, name, version, stood)
+        each.note(warehouse, name, version, end)
 
 
 def note_all(of: Seen) -> None:
@@ -117,15 +95,17 @@ def note_all(of: Seen) -> None:
 def unchanged(warehouse: Warehouse, of: Sequence[Seen]) -> list[bool]:
     """Return of each whether all its tables are as they were; all files are asked for at once."""
     try:
-        files = _files(warehouse, list(dict.fromkeys(path for each in of for path in each._commits())))
+        ends = _ends(warehouse, dict.fromkeys(chain.from_iterable(each._versions.items() for each in of)))
     except OSError:
         return [False] * len(of)
-    return [each._is_as_in(files) for each in of]
+    return [each._is_as_in(ends) for each in of]
 
 
-def _files(warehouse: Warehouse, paths: Sequence[str]) -> dict[str, File]:
-    found = warehouse.filesystem("").get_file_info(list(paths))
-    return {path: (info.type, info.mtime_ns, info.size) for path, info in zip(paths, found, strict=True)}
+def _ends(warehouse: Warehouse, tables: Iterable[tuple[str, int]]) -> dict[tuple[str, int], LogEnd]:
+    """Table and version -> the end of its log there. Raises `OSError`."""
+    wanted = list(tables)
+    found = iter(facts_of(warehouse.filesystem(""), list(chain.from_iterable(ends_at(v, name) for name, v in wanted))))
+    return {at: LogEnd(at[1], next(found), next(found)) for at in wanted}
 
 
 K = TypeVar("K", bound=Hashable)
