@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from sfcdc_assets.settings.setting_values import note_names
 from sfcdc_assets_tests.cpu_budget import pytest_runtest_call, pytest_runtest_setup, pytest_terminal_summary
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_terminal_summary"]
@@ -57,6 +58,13 @@ LONGEST_FIRST = (
 )
 """Files, then folders of files, that take longest: begun last they would leave workers idle. What starts processes of
 its own waits for most of its time, and comes first of all, while other workers have files that do not."""
+
+
+@pytest.fixture(autouse=True)
+def _settings_named_as_they_are_found() -> None:
+    """Errors of a test name settings by what it has set, and not by what another one has loaded."""
+    note_names(None)
+
 
 _LIFE = re.compile(
     r"::(?:test_a_life|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"

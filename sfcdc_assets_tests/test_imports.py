@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -149,11 +150,10 @@ def test_the_emulated_org_shares_only_the_wire_with_what_it_serves() -> None:
             "pyspark",
             {
                 "spark",
+                "org_connection",
                 "key_ranges",
                 "schema_evolution",
-                "org_reads",
                 "apply",
-                "reconciliation",
                 "explain",
                 "orchestration",
             },
@@ -190,3 +190,20 @@ def test_one_module_makes_the_transport_and_the_rest_knows_no_protocol() -> None
 def test_avro_is_one_form_of_payload_that_nothing_after_decoding_knows(module: str) -> None:
     knows = {name for name, path in NAMES.items() if f"change_events.{module}" in ours(path)}
     assert {place(name) for name in knows} <= {"change_events", "emulator"}
+
+
+READS_ITS_ENVIRONMENT = (
+    "__init__",  # has gRPC fork safely before anything imports it
+    "settings",
+    "spark",  # Java and Spark are found and told by theirs
+    "lake.store.store_options",  # deltalake takes an object store's credentials from there
+    *("doctor", "orchestration", "definitions", "orgs", "emulator", "cli", "code_server"),
+)
+"""Places that know how a process was started: where settings are read, and the edges where work begins. All others are
+given what they need (`RunContext`)."""
+
+
+def test_nothing_below_the_edge_reads_the_environment() -> None:
+    reading = re.compile(r"\bload_settings\(|\bos\.environ\b|\bgetenv\(|\bdotenv\w*\(|\benvironment\(\)")
+    readers = {name or "__init__" for name, path in NAMES.items() if reading.search(path.read_text())}
+    assert [name for name in sorted(readers) if not name.startswith(READS_ITS_ENVIRONMENT)] == []

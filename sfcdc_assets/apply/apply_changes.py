@@ -13,15 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
-
 from sfcdc_assets.apply.attempt import Attempt, Prepared, ToApply, at_once
 from sfcdc_assets.apply.batch_commit import ApplyReport
 from sfcdc_assets.apply.entity_tables import EntityTables
-from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 
@@ -75,30 +72,19 @@ Applying = ApplyReport | Exception
 """What became of an entity."""
 
 
-def apply_entity(
-    warehouse: Warehouse,
-    spark: SparkSession,
-    privacy: Privacy,
-    entity: str,
-    channel: str,
-    run_id: str,
-    up_to: int | None = None,
-) -> ApplyReport:
+def apply_entity(run: RunContext, wanted: ToApply) -> ApplyReport:
     """Apply all that one entity has, batch after batch. Raises `SnapshotMissing`, `OtherChannel`, `PrivacyChanged`,
     `TableDamaged`, `TableNotWritten` and what else stops it."""
-    wanted = ToApply(entity, channel, up_to)
     done: ApplyReport | None = None
     while done is None or done.has_more:
-        found = apply_entities(warehouse, spark, privacy, [wanted], run_id)[entity]
+        found = apply_entities(run, [wanted])[wanted.entity]
         if isinstance(found, Exception):
             raise found
         done = found if done is None else merged_report(done, found)
     return done
 
 
-def apply_entities(
-    warehouse: Warehouse, spark: SparkSession, privacy: Privacy, wanted: Sequence[ToApply], run_id: str
-) -> Mapping[str, Applying]:
+def apply_entities(run: RunContext, wanted: Sequence[ToApply]) -> Mapping[str, Applying]:
     """Apply the complete events, new snapshots and new read-backs of each entity, if any, to its tables: one batch.
 
     Running it again changes nothing (guarantee 2): how far an entity came is read from, and moved by, the very commit
@@ -109,7 +95,7 @@ def apply_entities(
     @retry_on_conflict
     def apply_the_rest() -> None:
         rest = [each for each in wanted if isinstance(outcomes.get(each.entity), ConcurrentCommit | None)]
-        for entity, found in Attempt(warehouse, lambda: spark, privacy, run_id).of(rest):
+        for entity, found in Attempt(run).of(rest):
             outcomes[entity] = found
         for found in outcomes.values():
             if isinstance(found, ConcurrentCommit):
@@ -135,26 +121,15 @@ Ready = Committed | Prepared | Exception
 class Applier:
     """Applies events in two halves: `prepare` what entities share, then `commit` each of them.
 
-    `spark` gives the session; after it was lost (`spark_is_lost`), another one. What had been committed before is seen
-    to be, and the rest is done again (guarantee 2). `on_commit` is called after an entity's commit, in the thread that
+    After the run's Spark was lost, what had been committed before is seen to be, and the rest is done again with
+    another one (guarantee 2). `on_commit` is called after an entity's commit, in the thread that
     made it, beside the commits of others: what it reads of the tables through their handles costs nobody time.
     """
 
     def __init__(
-        self,
-        warehouse: Warehouse,
-        spark: Callable[[], SparkSession],
-        privacy: Privacy,
-        run_id: str,
-        *,
-        spark_is_lost: Callable[[], bool] = lambda: False,
-        on_commit: Callable[[ApplyReport, EntityTables], None] = lambda _report, _tables: None,
+        self, run: RunContext, on_commit: Callable[[ApplyReport, EntityTables], None] = lambda _report, _tables: None
     ) -> None:
-        self._warehouse = warehouse
-        self._spark = spark
-        self._privacy = privacy
-        self._run_id = run_id
-        self._spark_is_lost = spark_is_lost
+        self._run = run
         self._on_commit = on_commit
 
     def prepare(self, wanted: Sequence[ToApply]) -> Mapping[str, Prepared | Exception]:
@@ -164,15 +139,13 @@ class Applier:
         if not wanted:
             return {}
         found = outcome_of(self._prepared, wanted)
-        if self._spark_is_lost():
+        if self._run.spark_is_lost():
             found = outcome_of(self._prepared, wanted)
         if isinstance(found, Exception):
             raise found
         return found
 
-    def commit_written(
-        self, prepared: Mapping[str, Prepared | Exception], now_ms: Callable[[], int] = clock.now_ms
-    ) -> dict[str, Ready]:
+    def commit_written(self, prepared: Mapping[str, Prepared | Exception]) -> dict[str, Ready]:
         """Commit those whose files are written, some at a time: in an object store most of that is waiting. The large
         ones stay prepared; one that fails has its error instead."""
         attempt = self._attempt()
@@ -183,11 +156,11 @@ class Applier:
         }
 
         def committed(each: Prepared) -> Committed:
-            done = Committed(attempt.commit(each), now_ms())
+            done = Committed(attempt.commit(each), clock.now_ms())
             self._on_commit(done.report, each.tables)
             return done
 
-        done = side_by_side(committed, list(ready.values()), at_once(self._warehouse))
+        done = side_by_side(committed, list(ready.values()), at_once(self._run.warehouse))
         return {**prepared, **dict(zip(ready, done, strict=True))}
 
     def commit(self, wanted: ToApply, prepared: Prepared | Exception) -> ApplyReport:
@@ -199,18 +172,17 @@ class Applier:
             done = self._attempt().commit(prepared)
             self._on_commit(done, prepared.tables)
         except Exception as error:
-            if isinstance(error, ConcurrentCommit) or self._spark_is_lost():
+            if isinstance(error, ConcurrentCommit) or self._run.spark_is_lost():
                 return self.apply(wanted)
             raise
         return merged_report(done, self.apply(wanted)) if done.has_more else done
 
     def apply(self, wanted: ToApply) -> ApplyReport:
         """Apply both halves for one entity."""
-        entity, channel = wanted.entity, wanted.channel
-        return apply_entity(self._warehouse, self._spark(), self._privacy, entity, channel, self._run_id, wanted.up_to)
+        return apply_entity(self._run, wanted)
 
     def _prepared(self, wanted: Sequence[ToApply]) -> dict[str, Prepared | Exception]:
         return {entity: found for job in self._attempt().jobs(wanted) for entity, found in job}
 
     def _attempt(self) -> Attempt:
-        return Attempt(self._warehouse, self._spark, self._privacy, self._run_id)
+        return Attempt(self._run)

@@ -5,7 +5,7 @@ them in one job, and each is committed on its own. Who makes another attempt, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from sfcdc_assets.apply.failed_task import report_file_damage
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
 from sfcdc_assets.apply.plan import BatchPlan, plan
 from sfcdc_assets.apply.spark_job import Outcome, apply_events
-from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.entities.open_tables import OpenTables
 from sfcdc_assets.key_ranges.key_ranges import piece_bytes
 from sfcdc_assets.lake.delta.attempt_files import AttemptFiles
@@ -26,7 +25,7 @@ from sfcdc_assets.lake.tables import current_state, history, raw_events, snapsho
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import ENTITIES_AT_ONCE, Warehouse
-from sfcdc_assets.runtime import clock
+from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime.concurrency import side_by_side
 
 
@@ -132,11 +131,11 @@ class Prepared:
 class Attempt:
     """One attempt: tables that entities share are opened once."""
 
-    def __init__(self, warehouse: Warehouse, spark: Callable[[], SparkSession], privacy: Privacy, run_id: str) -> None:
-        self._warehouse = warehouse
-        self._session = spark
-        self._privacy = privacy
-        self._run_id = run_id
+    def __init__(self, run: RunContext) -> None:
+        # Asked for once, before entities are planned beside each other.
+        self._run = replace(run, spark=lambda: self._spark)
+        self._session = run.spark
+        self._warehouse = run.warehouse
 
     @cached_property
     def _spark(self) -> SparkSession:
@@ -186,7 +185,7 @@ class Attempt:
             with report_file_damage(self._warehouse, prepared.tables.entity):
                 if isinstance(outcome, Exception):
                     raise outcome
-            report = BatchCommit(prepared.tables, prepared.plan, self._run_id).of(outcome, prepared.started)
+            report = BatchCommit(prepared.tables, prepared.plan, self._run.run_id).of(outcome, prepared.started)
         except Exception as error:
             prepared.files.failed(error, is_written=not isinstance(outcome, Exception))
             raise
@@ -208,16 +207,8 @@ class Attempt:
     def _plan(self, wanted: ToApply) -> Prepared:
         started = time.monotonic()
         with report_file_damage(self._warehouse, wanted.entity):
-            tables = evolve_tables(
-                OpenTables.open(self._warehouse, wanted.entity),
-                self._warehouse,
-                self._raw_events,
-                self._schemas,
-                self._privacy,
-                wanted.channel,
-                spark=lambda: self._spark,
-                now_ms=clock.now_ms,
-            )
+            opened = OpenTables.open(self._warehouse, wanted.entity)
+            tables = evolve_tables(self._run, opened, self._raw_events, self._schemas, wanted.channel)
             tables.settle()
             planned = plan(tables, self._spark, wanted.up_to)
             files = AttemptFiles.begin(self._warehouse, wanted.entity)

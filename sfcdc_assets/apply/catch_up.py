@@ -7,21 +7,20 @@ them one after another, as the tests do that replay an org's history.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, Committed, Prepared, Ready, ToApply, merged_report
+from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.apply.following import Following
 from sfcdc_assets.apply.note_cut import note_cut
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.consistent_cuts import Cut
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.lander import FailSafeLander, Lander
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.not_readable import note_not_readable, note_not_shown_whole
 from sfcdc_assets.org_reads.read_back import ReadBackReport, read_back_suspects
-from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
@@ -68,6 +67,10 @@ class ApplyListener:
     def brought_up_to_date(self, applied: Applied) -> None:
         """Note that an entity was brought up to date."""
 
+    def committed(self, report: ApplyReport, tables: EntityTables) -> None:
+        """Note that an entity's batch was committed, in the thread that did it, beside the commits of others: what is
+        read of the tables through their handles costs nobody time."""
+
     def cut(self, cut: Cut) -> None:
         """Note that the run reached a new cut."""
 
@@ -80,33 +83,25 @@ class CatchUp:
 
     def __init__(
         self,
-        warehouse: Warehouse,
-        org: OrgConnection,
+        run: OrgRunContext,
         lander: Lander,
         entities: Mapping[str, str],
         known: Mapping[str, str],
-        applier: Applier,
         listener: ApplyListener,
         *,
         every_entity: bool,
-        visibility_seconds: float,
-        describe_seconds: float,
-        clock_ms: Callable[[], int] = clock.now_ms,
-        sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
-        self._warehouse = warehouse
-        self._org = org
+        self._run = run
+        self._warehouse = run.warehouse
+        self._org = run.org
         self._entities = dict(entities)
         self._known = dict(known)
-        self._applier = applier
+        self._applier = Applier(run, listener.committed)
         self._listener = listener
         self._every_entity = every_entity
-        self._lag_ms = longest_lag_ms(visibility_seconds)
-        self._describe_ms = int(describe_seconds * 1000)
-        self._clock_ms = clock_ms
-        self._sleep = sleep
-        self._lander = FailSafeLander(warehouse, lander)
-        self._watermarks = Watermarks(warehouse, self._lander, visibility_seconds, clock_ms=clock_ms, sleep=sleep)
+        self._describe_ms = int(run.settings.describe_seconds * 1000)
+        self._lander = FailSafeLander(run.warehouse, lander)
+        self._watermarks = Watermarks(run, self._lander)
         self._drained: dict[str, tuple[int, int]] = {}
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
         self._describing: Counter[str] = Counter()
@@ -135,7 +130,7 @@ class CatchUp:
             self._listener.drained(report)
         every_ms = max(self._describe_ms, IDLE_DESCRIBE_MS)
         self._not_described = self._follow_describes(self._entities, every_ms, IDLE_DESCRIBES)
-        states = entity_states(self._warehouse, self._entities, self._clock_ms(), self._org.privacy)
+        states = entity_states(self._warehouse, self._entities, clock.now_ms(), self._run.privacy)
         self.damaged = {state.entity: state.damaged for state in states if state.damaged is not None}
         return [
             state
@@ -157,7 +152,7 @@ class CatchUp:
 
     def commit(self, prepared: Mapping[str, Prepared | Exception]) -> dict[str, Ready]:
         """Commit what is written, but that of large entities; `bring_up_to_date` goes on from there."""
-        return self._applier.commit_written(prepared, self._clock_ms)
+        return self._applier.commit_written(prepared)
 
     def bring_up_to_date(self, state: EntityState, ready: Ready) -> Applied:
         """Commit an entity's part if it is not, read back its suspect records, and apply what was read. Raises what
@@ -168,7 +163,7 @@ class CatchUp:
             if report.has_more:
                 report = merged_report(report, self._applier.apply(wanted))
         else:
-            report, at_ms = self._applier.commit(wanted, ready), self._clock_ms()
+            report, at_ms = self._applier.commit(wanted, ready), clock.now_ms()
         del ready
         applied = self._read_back(Applied(report, at_ms))
         if applied.has_read:
@@ -201,7 +196,7 @@ class CatchUp:
             stopped |= errors
         lacking = {*failed, *stopped}
         for channel, (position, through_ms) in self._drained.items():
-            noted = note_cut(self._warehouse, self._known, channel, position, through_ms, self._clock_ms(), lacking)
+            noted = note_cut(self._warehouse, self._known, channel, position, through_ms, lacking)
             if noted.cut is not None:
                 self._listener.cut(noted.cut)
         for error in stopped.values():
@@ -242,19 +237,10 @@ class CatchUp:
         if not report.open_suspects:
             return applied
         with unanswered_at_most(self._patience):
-            read = read_back_suspects(
-                self._warehouse,
-                self._org,
-                report.entity,
-                report.channel,
-                self._watermarks,
-                lag_ms=self._lag_ms,
-                clock_ms=self._clock_ms,
-                sleep=self._sleep,
-            )
+            read = read_back_suspects(self._run, report.entity, report.channel, self._watermarks)
         if read is None or not (read.found or read.gone):
             return replace(applied, read=read)
-        healed_after = (self._clock_ms() - (read.oldest_opened_at or 0)) / 1000
+        healed_after = (clock.now_ms() - (read.oldest_opened_at or 0)) / 1000
         return replace(applied, read=read, healed_after=healed_after)
 
     def _follow_describes(
@@ -263,12 +249,12 @@ class CatchUp:
         """Describe those for which it is time; what some of them failed with."""
         calls = self._org.session.calls
         with unanswered_at_most(self._patience):
-            found = follow_describes(self._warehouse, self._org, entities, self._clock_ms(), every_ms, most)
+            found = follow_describes(self._run, entities, every_ms, most)
         note_not_readable(
-            self._warehouse, self._org, {of: self._known[of] for of in found.not_readable}, self._clock_ms()
+            self._warehouse, self._org, {of: self._known[of] for of in found.not_readable}, clock.now_ms()
         )
         shown = [of for of in found.due if of not in found.not_readable and of not in found.failed]
-        note_not_shown_whole(self._warehouse, self._org, {of: self._known[of] for of in shown}, self._clock_ms())
+        note_not_shown_whole(self._warehouse, self._org, {of: self._known[of] for of in shown}, clock.now_ms())
         for number, entity in enumerate(found.due):
             shared, rest = divmod(self._org.session.calls - calls, len(found.due))
             self._describing[entity] += shared + (number < rest)

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.privacy import Privacy
@@ -25,6 +23,7 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.schema_evolution.evolve_tables import fit, follow_layout, mark_retired
 from sfcdc_assets.schema_evolution.table_columns import PrivacyChanged, privacy_conflicts, retired_columns
@@ -96,36 +95,28 @@ class EntityTables:
 
 
 def evolve_tables(
-    opened: OpenTables,
-    warehouse: Warehouse,
-    raw_events: RawEvents,
-    schemas: Schemas,
-    privacy: Privacy,
-    channel: str,
-    *,
-    spark: Callable[[], SparkSession],
-    now_ms: Callable[[], int],
+    run: RunContext, opened: OpenTables, raw_events: RawEvents, schemas: Schemas, channel: str
 ) -> EntityTables:
     """Give the entity's tables the columns that its fields have today (`layout`), and create those it lacks.
 
-    `spark` is called only where a field changed its type and files are rewritten for it. Raises `SnapshotMissing`,
-    `OtherChannel` and `PrivacyChanged` before anything has changed, and `ConcurrentCommit`.
+    The run's Spark is asked for only where a field changed its type and files are rewritten for it. Raises
+    `SnapshotMissing`, `OtherChannel` and `PrivacyChanged` before anything has changed, and `ConcurrentCommit`.
     """
-    entity, taken, present = opened.entity, opened.taken, opened.current_state
+    warehouse, entity, taken, present = run.warehouse, opened.entity, opened.taken, opened.current_state
     if taken is None or taken.complete() is None:
         raise SnapshotMissing(entity)
     if not taken.has_watermark_on(channel):
         raise OtherChannel(entity, channel)
-    conflicts = privacy_conflicts(schemas, entity, opened.schemas_with_columns, privacy)
+    conflicts = privacy_conflicts(schemas, entity, opened.schemas_with_columns, run.privacy)
     if conflicts:
         raise PrivacyChanged(entity, conflicts)
     before = present.schema if present else None
-    columns = follow_layout(warehouse, schemas, taken, opened.ledger, spark, privacy, entity, channel, now_ms)
+    columns = follow_layout(run, schemas, taken, opened.ledger, entity, channel)
     table = present or CurrentState.open_or_create(warehouse, entity, columns)
     versions = opened.history or history.open_or_create(warehouse, entity, columns)
     retired = retired_columns(schemas, entity, columns)
     for each in (table.table, versions.table):
-        fit(each, columns, spark, warehouse)
+        fit(each, columns, run)
         mark_retired(each, retired)
     snapshot = taken.complete()
     assert snapshot is not None, entity
@@ -142,6 +133,6 @@ def evolve_tables(
         opened.texts or text_fields.open_or_create(warehouse, entity),
         versions,
         columns,
-        privacy,
+        run.privacy,
         before,
     )

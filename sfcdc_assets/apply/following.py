@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.entities.entities import entity_states
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Lander
+from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 
 FOLLOW_SECONDS = 600.0
@@ -32,43 +31,36 @@ class Following:
 
     def __init__(
         self,
-        warehouse: Warehouse,
+        run: RunContext,
         lander: Lander,
         entities: Mapping[str, str],
         known: Mapping[str, str],
-        privacy: Privacy,
         seconds: float,
         gives_way: Callable[[], bool],
-        *,
-        monotonic: Callable[[], float] | None = None,
-        sleep: Callable[[float], None] = clock.sleep,
     ) -> None:
-        self._warehouse = warehouse
+        self._run = run
         self._lander = lander
         self._entities = entities
         channels = set(entities.values())
         self._of_the_channels = {entity: of for entity, of in known.items() if of in channels}
-        self._privacy = privacy
         self._gives_way = gives_way
-        self._monotonic = monotonic or clock.current().monotonic
-        self._sleep = sleep
-        self._until = self._monotonic() + seconds
+        self._until = clock.current().monotonic() + seconds
 
     def has_more(self, drained: Mapping[str, int]) -> bool:
         """Wait for complete transactions after these positions (channel -> position); whether there are some, and
         nothing that this run could not do. That would be left waiting: the sensor asks for one run at a time."""
-        give_up = min(self._until, self._monotonic() + QUIET_SECONDS)
-        while self._monotonic() < give_up:
+        give_up = min(self._until, clock.current().monotonic() + QUIET_SECONDS)
+        while clock.current().monotonic() < give_up:
             if any(self._lander.land(channel).complete_position > position for channel, position in drained.items()):
                 return not (self._gives_way() or self._others_wait())
-            self._sleep(LOOK_SECONDS)
+            clock.sleep(LOOK_SECONDS)
         return False
 
     @property
     def is_over(self) -> bool:
         """Whether its time is: it was not for lack of changes that it ended."""
-        return self._monotonic() >= self._until
+        return clock.current().monotonic() >= self._until
 
     def _others_wait(self) -> bool:
-        states = entity_states(self._warehouse, self._of_the_channels, privacy=self._privacy)
+        states = entity_states(self._run.warehouse, self._of_the_channels, privacy=self._run.privacy)
         return any(state.needs_snapshot or (state.has_work and state.entity not in self._entities) for state in states)

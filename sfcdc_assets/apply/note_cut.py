@@ -16,6 +16,7 @@ from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut, was_rebuilt_after
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
 
 WAITED_MS = 300_000
 """How long a cut waits for an entity that the next run can bring along: from the first event on that no cut has."""
@@ -46,7 +47,6 @@ def note_cut(
     channel: str,
     position: int,
     complete_through_ms: int,
-    now_ms: int,
     failed: Collection[str] = (),
 ) -> CutNoted:
     """Add the cut at `position`.
@@ -56,8 +56,8 @@ def note_cut(
     there.
     """
     mine = {entity: of for entity, of in channels.items() if of == channel}
-    states = entity_states(warehouse, mine, now_ms)
-    return note_cut_of(warehouse, states, channel, position, complete_through_ms, now_ms, failed)
+    states = entity_states(warehouse, mine, clock.now_ms())
+    return note_cut_of(warehouse, states, channel, position, complete_through_ms, failed)
 
 
 def note_cut_of(
@@ -66,7 +66,6 @@ def note_cut_of(
     channel: str,
     position: int,
     complete_through_ms: int,
-    now_ms: int,
     failed: Collection[str] = (),
     *,
     waits_for_first: bool = True,
@@ -81,7 +80,7 @@ def note_cut_of(
     Where the channel has no cut yet, and not `waits_for_first`, such entities are in its first one as they are, and
     lag: each holds its own copy, and whether something changed between two copies the stream has not said.
     """
-    newest = latest_cut(warehouse, channel)
+    now_ms, newest = clock.now_ms(), latest_cut(warehouse, channel)
     if newest is not None and newest.position > position:
         return CutNoted(None)
     why = {state.entity: _why(state, position, complete_through_ms) for state in states}

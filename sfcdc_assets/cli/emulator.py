@@ -28,7 +28,7 @@ class JsonWithoutScenarioError(SfcdcError):
         super().__init__("--json goes with --scenario: `sfcdc emulator --scenario NAME --json`.")
 
 
-def emulator(
+def emulator(  # noqa: PLR0913 - a command's options
     *,
     context: typer.Context,
     directory: Annotated[
@@ -82,7 +82,7 @@ def emulator(
     if context.invoked_subcommand is not None:
         return
     require_emulator()
-    from sfcdc_assets.cli.demo_parts.emulated_org import list_scenarios, serve  # noqa: PLC0415 - only with the extra
+    from sfcdc_assets.cli.demo_parts.emulated_org import ToServe, list_scenarios, serve  # noqa: PLC0415 - only with the extra
 
     if scenario_name == LIST:
         list_scenarios(as_json=as_json)
@@ -94,17 +94,19 @@ def emulator(
         serve(
             console,
             interruption,
-            directory,
-            rest_port,
-            pubsub_port,
-            seed,
-            records,
-            traffic,
-            public_key,
-            host_name or (),
-            is_sandbox=sandbox,
+            ToServe(
+                directory=directory,
+                rest_port=rest_port,
+                pubsub_port=pubsub_port,
+                seed=seed,
+                records=records,
+                traffic=traffic,
+                public_key=public_key,
+                host_names=host_name or (),
+                is_sandbox=sandbox,
+                faults_file=faults_file,
+                scenario_name=scenario_name,
+            ),
             opens_browser=opens,
-            faults_file=faults_file,
-            scenario_name=scenario_name,
             as_json=as_json,
         )

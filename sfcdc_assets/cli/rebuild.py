@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from sfcdc_assets.apply.ready_spark import ready_spark
-from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.cli.syncing.verify_topics import compare_topics, topic_channels
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
@@ -22,6 +21,7 @@ from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.type_again import type_again
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_connection.same_organization import accept_organization, check_accepted, claim_warehouse
 from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities, entity_named
 from sfcdc_assets.org_reads.watermark import Watermarks
@@ -148,17 +148,18 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
         return
     # Spark comes first: its JVM is forked from this process, where no connection of gRPC is open yet.
     spark = ready_spark(settings)
+    offline = RunContext(warehouse=warehouse, settings=settings, run_id="sfcdc rebuild", spark=lambda: spark)
 
     def one(entity: str) -> RebuildReport:
         if not from_org:
             channel = channel_of(warehouse, entity, settings.change_channels)
-            return rebuild_entity(warehouse, entity, channel, applying(spark, Privacy.of(settings), entity, channel))
+            return rebuild_entity(warehouse, entity, channel, applying(offline, entity, channel))
         with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
             known = entity_channels(warehouse, settings.channels, (), org.members)
             if entity not in known:
                 raise SettingsError("--entity", f"no channel carries {entity}", "Add one that does to SFCDC_CHANNELS")
-            watermarks = Watermarks(warehouse, lander, settings.visibility_seconds)
-            return rebuild_from_org(warehouse, org, entity, known[entity], spark, watermarks)
+            run = OrgRunContext.of(offline, org)
+            return rebuild_from_org(run, entity, known[entity], Watermarks(run, lander))
 
     failed: dict[str, Exception] = {}
     for entity in entities:

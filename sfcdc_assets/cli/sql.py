@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,7 +90,12 @@ def _converse(tables: AskedTables, form: Format, moment: datetime | None) -> Non
             say(remark, err=True)
 
     say(f"{described(tables, moment)}\n{HELP}", err=True)
-    converse(answer, tables.connection.interrupt, tables.names, lambda line: say(line, err=True))
+    converse(answer, tables.connection.interrupt, tables.names, lambda line: say(line, err=True), _history())
+
+
+def _history() -> Path:
+    """Return the file of what was typed; below XDG_STATE_HOME, where a user's state belongs."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "sfcdc" / "sql_history"
 
 
 def _width() -> int | None:

@@ -26,6 +26,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.wanted_entities import entity_named
 from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
@@ -151,12 +152,10 @@ def verify_entities(
             if (not wanted or entity in wanted) and entity not in without
         }
         return audit(
-            warehouse,
-            org,
+            OrgRunContext(warehouse=warehouse, settings=settings, org=org),
             chosen,
+            OneSubscription(lambda channel: opened.of(channel, warehouse, settings, connect), NOW),
             budget,
-            lander=OneSubscription(lambda channel: opened.of(channel, warehouse, settings, connect), NOW),
-            visibility_seconds=settings.visibility_seconds,
             bring_up_to_date=lambda: _sync(tell, set(chosen.values()), opened),
         )
 

@@ -12,6 +12,7 @@ from sfcdc_assets.apply.ready_spark import ready_spark
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext, no_spark
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import is_lost, is_shared, release
 
@@ -65,3 +66,20 @@ class SparkResource(LazyPySparkResource):  # type: ignore[misc]
         session, self._spark_session = self._spark_session, None
         if session is not None:
             release(session)
+
+
+@contextmanager
+def opened_run(
+    run_id: str, lake: LakeResource, org: OrgResource, spark: SparkResource | None = None
+) -> Iterator[OrgRunContext]:
+    """Open the org for a run's work on the warehouse, closed at the end. Raises what the two resources raise."""
+    warehouse, settings = lake.warehouse(), load_settings()
+    with org.connect(warehouse) as connected:
+        yield OrgRunContext(
+            warehouse=warehouse,
+            settings=settings,
+            run_id=run_id,
+            spark=(lambda: spark.spark_session) if spark is not None else no_spark,
+            spark_is_lost=lambda: spark is not None and spark.is_lost,
+            org=connected,
+        )

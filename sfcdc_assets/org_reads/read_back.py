@@ -21,8 +21,8 @@ from sfcdc_assets.lake.tables.gap_reconciliation import NOT_BELIEVED, Ledger, Op
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import EXTRA
 from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.org_reads.shown_events import not_shown, undecided
@@ -42,7 +42,6 @@ from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.unanswered_time import lengthen_unanswered_time
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
-from sfcdc_assets.settings.settings import VISIBILITY_SECONDS
 from sfcdc_assets.timeline.suspect import Reason
 
 RECORDS = 10_000
@@ -71,17 +70,7 @@ class ReadBackReport:
 
 
 @retry_on_conflict
-def read_back_suspects(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    entity: str,
-    channel: str,
-    watermarks: Watermarks,
-    *,
-    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
-    clock_ms: Callable[[], int] = clock.now_ms,
-    sleep: Callable[[float], None] = clock.sleep,
-) -> ReadBackReport | None:
+def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks: Watermarks) -> ReadBackReport | None:
     """Read the entity's suspect records back, those that may be asked for now; None when there are none.
 
     A read that the org refuses or breaks off leaves the entries open, with the reason and the time in the ledger; the
@@ -89,19 +78,19 @@ def read_back_suspects(
     org does not give, or that does not convert, waits with a reason and a pause of its own. A caller's patience with an
     org that answers nothing (`unanswered_at_most`) is longer for what was asked for in vain: the org may only be slow.
     """
+    warehouse, org, lag_ms = run.warehouse, run.org, longest_lag_ms(run.settings.visibility_seconds)
     ledger = Ledger.open(warehouse, entity)
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
-    suspects = due(ledger.open_suspects(), clock_ms()) if ledger else []
+    suspects = due(ledger.open_suspects(), clock.now_ms()) if ledger else []
     if not suspects or ledger is None or table is None or taken is None:
         return None
-    calls = org.session.calls
     every_id = list(dict.fromkeys(suspect.record_id for suspect in suspects))
     record_ids = every_id[:RECORDS]
     chosen = set(record_ids)
     suspects = [suspect for suspect in suspects if suspect.record_id in chosen]
-    oldest = min(suspect.opened_at for suspect in suspects)
-    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
+    calls, oldest = org.session.calls, min(suspect.opened_at for suspect in suspects)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
     lengthen_unanswered_time(min(suspect.attempts for suspect in suspects))
     try:
         # A read older than events that are in the row already would be left out: the watermark lies after all of them.
@@ -109,47 +98,47 @@ def read_back_suspects(
             channel, max(table.applied(channel) or 0, *(suspect.position_on(channel) for suspect in suspects))
         )
         described = describe(org.session, entity).field_names
-        events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock_ms() - lag_ms)
+        events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock.now_ms() - lag_ms)
         repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
         fresh: list[pa.Table] = []
         failed: dict[str, str] = {}
         wanted = record_ids
         for attempt in range(READS):
             if attempt:
-                sleep(min(2.0**attempt, lag_ms / 1000))
-            read_at = datetime.fromtimestamp(clock_ms() / 1000, UTC)
-            read = read_back(org.session, entity, wanted, columns, described, position, read_at)
-            rows = read.rows
+                clock.sleep(min(2.0**attempt, lag_ms / 1000))
+            now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+            read = read_back(org.session, entity, wanted, columns, described, position, now)
             failed |= read.refused
             stale = _stale(
-                rows,
+                read.rows,
                 events,
                 position,
                 repeated,
-                clock_ms() - lag_ms,
-                partial(not_shown, warehouse, entity, channel, columns, rows),
+                clock.now_ms() - lag_ms,
+                partial(not_shown, warehouse, entity, channel, columns, read.rows),
             )
             repeated |= stale
-            kept = [record_id not in stale for record_id in rows["Id"].to_pylist()]
-            fresh.append(rows.filter(pa.array(kept, pa.bool_())))
+            fresh.append(_without(read.rows, stale))
             wanted = sorted(stale)
             if not wanted:
                 break
         rows = pa.concat_tables(fresh)
-        believed, why = _believed(org, table, ledger, entity, rows, events, suspects, len(every_id) / len(record_ids))
+        vanished = _vanished(table, ledger, rows, events, suspects)
+        why = _why_not_believed(org, table, entity, len(vanished), rows.num_rows, len(every_id) / len(record_ids))
+        believed = rows if why is None else _without(rows, vanished)
     except SfcdcError as error:
-        ledger.failed(suspects, str(error), clock_ms())
-        spent = org.session.calls - calls
-        return ReadBackReport(entity, len(record_ids), calls=spent, oldest_opened_at=oldest, error=str(error))
+        ledger.failed(suspects, str(error), clock.now_ms())
+        asked, spent = len(record_ids), org.session.calls - calls
+        return ReadBackReport(entity, asked, calls=spent, oldest_opened_at=oldest, error=str(error))
     if believed.num_rows:
-        taken.add_read_back(believed, clock_ms())
+        taken.add_read_back(believed, clock.now_ms())
     not_believed = set(rows["Id"].to_pylist()) - set(believed["Id"].to_pylist())
     refused = len(failed)
     failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
     failed |= dict.fromkeys(not_believed, NOT_BELIEVED + (why or ""))
-    ledger.failed([suspect for suspect in suspects if suspect.record_id in failed], failed, clock_ms())
+    ledger.failed([suspect for suspect in suspects if suspect.record_id in failed], failed, clock.now_ms())
     if why is not None:
-        ledger.refuse_read(Reason.VANISHED, channel, position, f"{why} {remedy(entity)}", clock_ms(), whole=False)
+        ledger.refuse_read(Reason.VANISHED, channel, position, f"{why} {remedy(entity)}", clock.now_ms(), whole=False)
     gone = believed["_system_modstamp"].null_count
     return ReadBackReport(
         entity,
@@ -165,41 +154,40 @@ def read_back_suspects(
     )
 
 
-def _believed(
-    org: OrgConnection,
-    table: CurrentState,
-    ledger: Ledger,
-    entity: str,
-    rows: pa.Table,
-    events: pl.DataFrame,
-    suspects: Sequence[OpenSuspect],
-    of_all: float,
-) -> tuple[pa.Table, str | None]:
-    """Return the rows that may be applied, and why others may not: too many living rows would be gone by them.
+def _without(rows: pa.Table, record_ids: Collection[str]) -> pa.Table:
+    return rows.filter(pa.array([each not in record_ids for each in rows["Id"].to_pylist()], pa.bool_()))
 
-    What an event says is deleted, or a person has accepted, is believed. `of_all`: how many times more records are
-    suspect than were read now.
-    """
+
+def _vanished(
+    table: CurrentState, ledger: Ledger, rows: pa.Table, events: pl.DataFrame, suspects: Sequence[OpenSuspect]
+) -> Collection[str]:
+    """Ids of living rows that would be gone by what was read. What an event says is deleted, or a person has accepted,
+    is believed, and not among them."""
     gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())
     accepted = {suspect.record_id for suspect in suspects if suspect.opened_at <= ledger.accepted_at()}
     last = events.unique("record_id", keep="last", maintain_order=True)
     description = set(last.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
-    vanished = table.living_of(sorted(gone - accepted - description))
+    return table.living_of(sorted(gone - accepted - description))
+
+
+def _why_not_believed(
+    org: OrgConnection, table: CurrentState, entity: str, vanished: int, read: int, of_all: float
+) -> str | None:
+    """Return why so many living rows are not believed to be gone, of so many that were read; None where they are.
+    `of_all`: how many times more records are suspect than were read now."""
     if not vanished:
-        return rows, None
-    why = None
+        return None
     if org.view_all.of(entity) is Sight.SHARED:
-        why = f"{len(vanished):,} records are not shown, and the user lacks View All on {entity}; they are not deleted."
-    elif org.vanish_limits.exceeded(len(vanished), rows.num_rows):
-        living = table.living()
-        if org.vanish_limits.exceeded(len(vanished) * of_all, living):
-            why = (
-                f"{len(vanished):,} of {rows.num_rows:,} records that were read back are not in the org any more, of "
-                f"{living:,} living rows; they are not deleted."
-            )
-    if why is None:
-        return rows, None
-    return rows.filter(pa.array([record_id not in vanished for record_id in rows["Id"].to_pylist()])), why
+        return f"{vanished:,} records are not shown, and the user lacks View All on {entity}; they are not deleted."
+    if not org.vanish_limits.exceeded(vanished, read):
+        return None
+    living = table.living()
+    if not org.vanish_limits.exceeded(vanished * of_all, living):
+        return None
+    return (
+        f"{vanished:,} of {read:,} records that were read back are not in the org any more, of {living:,} living rows; "
+        "they are not deleted."
+    )
 
 
 def _events(

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import SparkSession
-
 from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect, entity_suspects
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
@@ -17,7 +15,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.refused_reads import end_refusal, refuse_entity
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.org_reads.vanished import RowsVanished, vanished_rows, why
@@ -28,7 +26,6 @@ from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
 from sfcdc_assets.schema_evolution.table_columns import check_privacy
-from sfcdc_assets.settings.settings import VISIBILITY_SECONDS
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.suspect import Reason
@@ -52,57 +49,54 @@ class SnapshotReport:
     sight: Sight = Sight.ALL
 
 
+@dataclass(frozen=True)
+class ToCopy:
+    """An entity, to be read whole on the channel that feeds it.
+
+    `at_least`: a position that its watermark must have reached; an unfinished snapshot with an earlier one is given up.
+    `numbered_after`: the last snapshot and the last read-back that a new table's numbers go on from.
+    """
+
+    entity: str
+    channel: str
+    at_least: int = 0
+    numbered_after: tuple[int, int] = (0, 0)
+
+
+class SnapshotListener:
+    """Who hears of a snapshot under way, between its steps. What it raises ends the reading, and the next one goes on
+    from there. The default does nothing."""
+
+    def paged(self, progress: SnapshotProgress) -> None:
+        """Note that a page is stored."""
+
+    def waited(self) -> None:
+        """Note that the org was given time to prepare the rows."""
+
+
 def take_snapshot(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    entity: str,
-    channel: str,
-    watermark: Callable[[int], int],
-    *,
-    spark: Callable[[], SparkSession],
-    at_least: int = 0,
-    numbered_after: tuple[int, int] = (0, 0),
-    on_page: Callable[[SnapshotProgress], None] = lambda _: None,
-    clock_ms: Callable[[], int] = clock.now_ms,
-    lag_ms: int = longest_lag_ms(VISIBILITY_SECONDS),
-    sleep: Callable[[float], None] | None = None,
+    run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int], listener: SnapshotListener | None = None
 ) -> SnapshotReport:
     """Copy the entity; goes on with an unfinished snapshot where it stopped.
 
     Memory does not grow with the object: one page is held at a time, and each is committed with the progress after it.
-    Records that it shows as they were before events of the last `lag_ms`, or whose values do not convert, are made
-    suspect instead of being believed. `watermark` gives the position that a read begun now stands for, which must be
-    `at_least` so far along (an unfinished snapshot with an earlier watermark is given up). An entry about the entity
-    that is newer than an unfinished snapshot does not stop it: it counts at its own watermark and leaves that entry to
-    the next one, or entries that come faster than a large object can be read would starve it. Only where columns have
-    changed it is begun again. `spark` is asked for where a field's type was changed and what was read before has to be
-    rewritten. The snapshots and read-backs of a new table are `numbered_after` these. `on_page` is given the progress;
-    `sleep` waits for the org to prepare the rows (by default the session's). What either raises ends the reading, and
-    the next one goes on from there. A job that the org has forgotten (results are kept for 7 days), or that has failed
-    or was aborted since an unfinished snapshot began with it, is begun again with a new watermark.
+    Records that it shows as they were before events of the last minutes (`longest_lag_ms`), or whose values do not
+    convert, are made suspect instead of being believed. `watermark` gives the position that a read begun now stands
+    for, which must be at least so far along as it is given. An entry about the entity that is newer than an unfinished
+    snapshot does not stop it: it counts at its own watermark and leaves that entry to the next one, or entries that
+    come faster than a large object can be read would starve it. Only where columns have changed it is begun again. The
+    run's Spark is asked for where a field's type was changed and what was read before has to be rewritten. A job that
+    the org has forgotten (results are kept for 7 days), or that has failed or was aborted since an unfinished snapshot
+    began with it, is begun again with a new watermark.
 
     Raises `ViewAllMissing` before anything is read, `EntityNotReadable`, and `RowsVanished` where the snapshot is not
     believed (the reconciliation ledger has all three then, and they pause the next attempt), `BulkJobFailed`,
     `PrivacyChanged`, and what `watermark` raises.
     """
+    warehouse, entity, channel = run.warehouse, wanted.entity, wanted.channel
     was_refused = _rights_were_refused(warehouse, entity)
-    sight = _sight(warehouse, org, entity, channel, clock_ms)
-    take = partial(
-        _take,
-        warehouse,
-        org,
-        entity,
-        channel,
-        watermark,
-        spark,
-        at_least,
-        numbered_after,
-        on_page,
-        clock_ms,
-        lag_ms,
-        sight,
-        sleep,
-    )
+    sight = _sight(run, wanted)
+    take = partial(_take, run, wanted, watermark, listener or SnapshotListener(), sight)
     try:
         try:
             report = take(resume=True)
@@ -110,13 +104,13 @@ def take_snapshot(
             report = take(resume=False)
     except EntityNotReadable as refused:
         position = RawEvents.open(warehouse).last_position(channel)
-        refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock_ms())
+        refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock.now_ms())
         raise
     if was_refused:
         why = "its rights were given back; until the stream follows that, its changes may raise no event"
-        note_suspect_entity(warehouse, entity, channel, Reason.MISSED_EVENTS, why, clock_ms())
-    end_refusal(warehouse, entity, Reason.VIEW_ALL_MISSING, report.position, clock_ms())
-    end_refusal(warehouse, entity, Reason.NOT_READABLE, report.position, clock_ms())
+        note_suspect_entity(warehouse, entity, channel, Reason.MISSED_EVENTS, why, clock.now_ms())
+    end_refusal(warehouse, entity, Reason.VIEW_ALL_MISSING, report.position, clock.now_ms())
+    end_refusal(warehouse, entity, Reason.NOT_READABLE, report.position, clock.now_ms())
     return report
 
 
@@ -128,38 +122,31 @@ def _rights_were_refused(warehouse: Warehouse, entity: str) -> bool:
 
 
 def _take(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    entity: str,
-    channel: str,
+    run: OrgRunContext,
+    wanted: ToCopy,
     watermark: Callable[[int], int],
-    spark: Callable[[], SparkSession],
-    at_least: int,
-    numbered_after: tuple[int, int],
-    on_page: Callable[[SnapshotProgress], None],
-    clock_ms: Callable[[], int],
-    lag_ms: int,
+    listener: SnapshotListener,
     sight: Sight,
-    sleep: Callable[[float], None] | None,
     *,
     resume: bool,
 ) -> SnapshotReport:
+    warehouse, org, entity, channel, at_least = run.warehouse, run.org, wanted.entity, wanted.channel, wanted.at_least
     started, calls = time.monotonic(), org.session.calls_of_this_thread
     schemas = Schemas(warehouse)
     described = describe_whole(org.session, entity)
-    newest = org.newest_schema(entity, described, clock_ms())
+    newest = org.newest_schema(entity, described, clock.now_ms())
     known = schemas.of_entity(entity)
     is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
-    schemas.add(*([newest] if is_news else []), described={entity: clock_ms()})
-    keep_shapes(warehouse, [described.shape], clock_ms())
+    schemas.add(*([newest] if is_news else []), described={entity: clock.now_ms()})
+    keep_shapes(warehouse, [described.shape], clock.now_ms())
     present = Snapshots.open(warehouse, entity)
     if present:
-        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, org.privacy)
-    columns = follow_layout(warehouse, schemas, present, None, spark, org.privacy, entity, channel, clock_ms)
+        check_privacy(schemas, entity, {name_of(entity): present.table.schema}, run.privacy)
+    columns = follow_layout(run, schemas, present, None, entity, channel)
     ledger = Ledger.open(warehouse, entity)
     snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
-    if snapshots.last_number() < numbered_after[0]:
-        snapshots.go_on_from(*numbered_after)
+    if snapshots.last_number() < wanted.numbered_after[0]:
+        snapshots.go_on_from(*wanted.numbered_after)
     complete = snapshots.complete()
     suspects = ledger.open_suspects() if ledger else []
     blocked = entity_suspects(suspects, channel, complete.position if complete else 0)
@@ -176,20 +163,17 @@ def _take(
             at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
         position = watermark(at_least)
         number = snapshots.last_number() + 1
-        progress = start(
-            org.session,
-            entity,
-            columns,
-            channel=channel,
-            position=position,
-            snapshot_number=number,
-            now_ms=clock_ms,
-        )
+        progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=number)
         snapshots.begin(progress)
     assert progress is not None
+
+    def pause(seconds: float) -> None:
+        org.session.sleep(seconds)
+        listener.waited()
+
     unreadable: dict[str, str] = {}
-    vanished = None
-    for page, after in read_pages(org.session, progress, columns, sleep=sleep, on_unreadable=unreadable.update):
+    vanished, lag_ms = None, longest_lag_ms(run.settings.visibility_seconds)
+    for page, after in read_pages(org.session, progress, columns, sleep=pause, on_unreadable=unreadable.update):
         untrusted = unreadable_records(after, unreadable)
         unreadable.clear()
         if after.complete:
@@ -198,12 +182,12 @@ def _take(
             suspected = {each.record_id for each in untrusted}
             if accepted_at <= (complete.position if complete else 0):
                 vanished = vanished_rows(warehouse, snapshots, after, page, suspected, org.vanish_limits)
-        snapshots.add_page(page, after, clock_ms(), untrusted, believed=vanished is None)
-        on_page(after)
+        snapshots.add_page(page, after, clock.now_ms(), untrusted, believed=vanished is None)
+        listener.paged(after)
         progress = after
         if vanished is not None:
             description = why(after.snapshot_number, vanished)
-            refuse_entity(warehouse, entity, Reason.VANISHED, channel, after.position, description, clock_ms())
+            refuse_entity(warehouse, entity, Reason.VANISHED, channel, after.position, description, clock.now_ms())
             raise RowsVanished(entity, after.snapshot_number, vanished)
     return SnapshotReport(
         entity=entity,
@@ -227,11 +211,12 @@ def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, suspects: 
     return not progress.complete and progress.channel == channel and progress.position >= first
 
 
-def _sight(warehouse: Warehouse, org: OrgConnection, entity: str, channel: str, clock_ms: Callable[[], int]) -> Sight:
+def _sight(run: OrgRunContext, wanted: ToCopy) -> Sight:
     """Return what the user is shown; a refusal is noted. Raises `ViewAllMissing`."""
     try:
-        return org.view_all.check(entity, "a snapshot")
+        return run.org.view_all.check(wanted.entity, "a snapshot")
     except ViewAllMissing as missing:
-        position = RawEvents.open(warehouse).last_position(channel)
-        refuse_entity(warehouse, entity, Reason.VIEW_ALL_MISSING, channel, position, str(missing), clock_ms())
+        position = RawEvents.open(run.warehouse).last_position(wanted.channel)
+        reason = Reason.VIEW_ALL_MISSING
+        refuse_entity(run.warehouse, wanted.entity, reason, wanted.channel, position, str(missing), clock.now_ms())
         raise

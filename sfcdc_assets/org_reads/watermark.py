@@ -9,13 +9,12 @@ how long ago something was received.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sfcdc_assets.lake.tables.raw_events import RawEvents
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import FailSafeLander, Lander
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 
@@ -46,20 +45,10 @@ class Watermarks:
     higher one: the events after it apply on top of whatever the read saw.
     """
 
-    def __init__(
-        self,
-        warehouse: Warehouse,
-        lander: Lander | FailSafeLander,
-        visibility_seconds: float,
-        *,
-        clock_ms: Callable[[], int] = clock.now_ms,
-        sleep: Callable[[float], None] = clock.sleep,
-    ) -> None:
-        self._warehouse = warehouse
+    def __init__(self, run: RunContext, lander: Lander | FailSafeLander) -> None:
+        self._warehouse = run.warehouse
         self._lander = lander
-        self._visibility_seconds = visibility_seconds
-        self._clock_ms = clock_ms
-        self._sleep = sleep
+        self._visibility_seconds = run.settings.visibility_seconds
         self._landed: dict[str, int] = {}
         self._stored: dict[str, int] = {}
 
@@ -80,14 +69,14 @@ class Watermarks:
             position = self._visible(channel)
             if position >= at_least:
                 return position
-            self._sleep(self._visibility_seconds / 4)
+            clock.sleep(self._visibility_seconds / 4)
         raise NoWatermark(channel, position, f"position {at_least} was received too short a time ago, or not at all")
 
     def _last_stored(self, channel: str) -> int:
         """Return the last landed position if the channel has just brought what had been stored for it, 0 otherwise: a
         read shows all of that, and events that are older than the read would undo changes that raised none. Whatever
         the clocks say, it costs no more than a wait until these events are old enough."""
-        raw_events, now_ms = RawEvents.open(self._warehouse), self._clock_ms()
+        raw_events, now_ms = RawEvents.open(self._warehouse), clock.now_ms()
         recent = raw_events.first_position_received_after(channel, now_ms - int(self._visibility_seconds * 1000))
         if recent is None or recent > self._landed[channel]:
             return 0
@@ -97,6 +86,6 @@ class Watermarks:
 
     def _visible(self, channel: str) -> int:
         """Return the last landed position all of whose events, and those before, were received long enough ago."""
-        since = self._clock_ms() - int(self._visibility_seconds * 1000)
+        since = clock.now_ms() - int(self._visibility_seconds * 1000)
         recent = RawEvents.open(self._warehouse).first_position_received_after(channel, since)
         return self._landed[channel] if recent is None else min(self._landed[channel], recent - 1)

@@ -10,8 +10,7 @@ from sfcdc_assets.lake.tables.audits import Audit, note_audit
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
-from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.refused_reads import refuse_entity
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, moving_since, verify_entity
@@ -23,30 +22,24 @@ from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.timeline.suspect import Reason
 
 
-def compare_again(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    lander: Lands,
-    report: VerifyReport,
-    *,
-    visibility_seconds: float,
-) -> None:
+def compare_again(run: OrgRunContext, lander: Lands, report: VerifyReport) -> None:
     """Compare again what the report has left, in one round; what can be compared now moves from `left` to `compared`.
 
     Raises the session's errors.
     """
+    warehouse, org = run.warehouse, run.org
     started, calls, began_ms = time.monotonic(), org.session.calls, clock.now_ms()
     entity, channel, asked = report.entity, report.channel, sorted(report.left)
     table = CurrentState.open(warehouse, entity)
     if table is None or not asked:
         return
     position = table.applied(channel) or 0
-    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
     described = describe(org.session, entity).field_names
     compared = [column.name for column in columns if column.name in described and column.name != "Id"]
     found = compare_ids(org.session, table, entity, asked, columns, described, position)
     lander.land(channel)
-    moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
+    moving = moving_since(warehouse, entity, channel, position, began_ms - int(run.settings.visibility_seconds * 1000))
     report.position = position
     report.leave(moving & set(asked), found.suspected, found.unreadable)
     done = len(asked) - len(report.left)
@@ -63,13 +56,11 @@ ROUNDS = 5
 
 
 def audit(
-    warehouse: Warehouse,
-    org: OrgConnection,
+    run: OrgRunContext,
     channels: Mapping[str, str],
+    lander: Lands,
     budget: int | None = None,
     *,
-    lander: Lands,
-    visibility_seconds: float,
     bring_up_to_date: Callable[[], object] = lambda: None,
     rounds: int = ROUNDS,
 ) -> list[VerifyReport]:
@@ -85,14 +76,15 @@ def audit(
     for number, (entity, channel) in enumerate(channels.items()):
         share = None if left is None else max(0, left) // (len(channels) - number)
         try:
-            org.view_all.check(entity, "an audit")
+            run.org.view_all.check(entity, "an audit")
         except ViewAllMissing as missing:
-            position = RawEvents.open(warehouse).last_position(channel)
-            refuse_entity(warehouse, entity, Reason.VIEW_ALL_MISSING, channel, position, str(missing), clock.now_ms())
+            position = RawEvents.open(run.warehouse).last_position(channel)
+            reason = Reason.VIEW_ALL_MISSING
+            refuse_entity(run.warehouse, entity, reason, channel, position, str(missing), clock.now_ms())
             reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
             continue
         began[entity] = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        report = verify_entity(warehouse, org, lander, entity, channel, share, visibility_seconds=visibility_seconds)
+        report = verify_entity(run, lander, entity, channel, share)
         reports.append(report)
         left = None if left is None else left - report.calls
     for _ in range(rounds):
@@ -101,17 +93,17 @@ def audit(
             break
         before = sum(len(report.left) for report in waiting)
         notify(ComparisonsLeft(before))
-        clock.sleep(visibility_seconds)
+        clock.sleep(run.settings.visibility_seconds)
         bring_up_to_date()
         for report in waiting:
-            compare_again(warehouse, org, lander, report, visibility_seconds=visibility_seconds)
+            compare_again(run, lander, report)
         if sum(len(report.left) for report in waiting) == before and not any(
             each.changed_meanwhile for each in waiting
         ):
             break  # what is left is suspect, and its pause is not over yet
     for report in reports:
         if report.refused is None:
-            note_audit(warehouse, _audit_of(report, began[report.entity]))
+            note_audit(run.warehouse, _audit_of(report, began[report.entity]))
     return reports
 
 

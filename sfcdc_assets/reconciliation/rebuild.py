@@ -8,13 +8,11 @@ it: after a crash in between the next run builds all of them again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyarrow import fs
-from pyspark.sql import SparkSession
 
-from sfcdc_assets.apply.apply_changes import ApplyReport, apply_entity
-from sfcdc_assets.change_events.privacy import Privacy
+from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.lake.delta.shadow_tables import (
     Beside,
     build_beside,
@@ -33,8 +31,8 @@ from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime.errors import SfcdcError
 
@@ -78,9 +76,9 @@ def channel_of(warehouse: Warehouse, entity: str, channels: Sequence[str]) -> st
     return found
 
 
-def applying(spark: SparkSession, privacy: Privacy, entity: str, channel: str) -> Apply:
-    """Return a function that applies with Spark what a channel has of an entity."""
-    return lambda tables: apply_entity(tables, spark, privacy, entity, channel, "sfcdc rebuild")
+def applying(run: RunContext, entity: str, channel: str) -> Apply:
+    """Return a function that applies what a channel has of an entity, with all that is the run's but its tables."""
+    return lambda tables: apply_entity(replace(run, warehouse=tables), ToApply(entity, channel))
 
 
 def rebuild_entity(warehouse: Warehouse, entity: str, channel: str, apply: Apply) -> RebuildReport:
@@ -164,35 +162,22 @@ def remove_layers(warehouse: Warehouse, entity: str, *, and_snapshots: bool = Fa
     return removed
 
 
-def rebuild_from_org(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    entity: str,
-    channel: str,
-    spark: SparkSession,
-    watermarks: Watermarks,
-) -> RebuildReport:
+def rebuild_from_org(run: OrgRunContext, entity: str, channel: str, watermarks: Watermarks) -> RebuildReport:
     """Read the entity whole and put what is built from that in place; `history` begins again.
 
     The snapshot has its watermark after everything that has landed, so that no event before it is read again, be its
     file damaged. Raises what `take_snapshot` and `apply_entity` raise and `RebuildAtWork`, before anything has
     changed.
     """
+    warehouse = run.warehouse
     with build_beside(warehouse, [f"{layer}/{entity}" for layer in (snapshots.LAYER, *LAYERS)]) as beside:
         present = open_if_readable(warehouse, snapshots.name_of(entity))
         taken = Snapshots(present) if present else None
         first = begin_on(warehouse, entity, channel) if taken and not taken.has_watermark_on(channel) else 0
-        take_snapshot(
-            beside,
-            org,
-            entity,
-            channel,
-            lambda position: watermarks.of(channel, position),
-            spark=lambda: spark,
-            at_least=max(first, RawEvents.open(warehouse).last_position(channel)),
-            numbered_after=_numbers(warehouse, entity, taken),
-        )
-        report = put_layers_in_place(beside, entity, channel, applying(spark, org.privacy, entity, channel))
+        at_least = max(first, RawEvents.open(warehouse).last_position(channel))
+        wanted = ToCopy(entity, channel, at_least, _numbers(warehouse, entity, taken))
+        take_snapshot(replace(run, warehouse=beside), wanted, lambda position: watermarks.of(channel, position))
+        report = put_layers_in_place(beside, entity, channel, applying(run, entity, channel))
         for name in beside.tables:
             table = open_if_readable(warehouse, name)
             if table is not None:

@@ -22,6 +22,7 @@ from sfcdc_assets.lake.tables.rolling_audits import Allowance, Look, RollingAudi
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import MISSING, Difference, one_sided
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.runtime import clock
@@ -104,12 +105,10 @@ class RollingReport:
 
 
 def look(
-    warehouse: Warehouse,
-    org: OrgConnection,
+    run: OrgRunContext,
     built: Mapping[str, str],
     changed: Mapping[str, Collection[str]],
     landed_until_ms: Mapping[str, int],
-    percent: float,
     most_looks: int = 1,
 ) -> RollingReport:
     """Compare what the budget allows for, in so many looks at most.
@@ -117,8 +116,8 @@ def look(
     `built`: entities that have a table, with their channels; `changed`: ids of the records a run has changed;
     `landed_until_ms`: channel -> the time before which all that the org committed is in the tables.
     """
-    audits, calls = RollingAudits(warehouse), org.session.calls
-    auditor = _Auditor(warehouse, org, built, landed_until_ms)
+    audits, org, percent = RollingAudits(run.warehouse), run.org, run.settings.audit_percent
+    calls, auditor = org.session.calls, _Auditor(run, built, landed_until_ms)
     compared: Counter[str] = Counter()
     budget = audit_budget(audits, org, percent, clock.now_ms())
     for _ in range(most_looks if built else 0):
@@ -136,20 +135,19 @@ def look(
         suspicions - len(auditor.differences),
         budget,
         org.session.calls - calls,
-        _days_for_all(warehouse, built, budget),
+        _days_for_all(run.warehouse, built, budget),
         "; ".join(auditor.failed) or None,
     )
 
 
 class _Auditor:
-    def __init__(
-        self, warehouse: Warehouse, org: OrgConnection, built: Mapping[str, str], landed_until_ms: Mapping[str, int]
-    ) -> None:
-        self._warehouse = warehouse
-        self._org = org
+    def __init__(self, run: OrgRunContext, built: Mapping[str, str], landed_until_ms: Mapping[str, int]) -> None:
+        self._warehouse = run.warehouse
+        self._org = run.org
+        self._privacy = run.privacy
         self._built = built
         self._landed_until_ms = landed_until_ms
-        self._schemas = Schemas(warehouse)
+        self._schemas = Schemas(run.warehouse)
         self.differences: dict[tuple[str, str, str], Difference] = {}
         self.failed: list[str] = []
 
@@ -199,7 +197,7 @@ class _Auditor:
             theirs = self._ids_in_org(entity, window)
             found += one_sided(entity, sorted(theirs - set(ours)), MISSING)
         record_ids = sorted({*suspected, *changed, *ours})
-        columns = columns_of_table(self._schemas, entity, table.schema, self._org.privacy)
+        columns = columns_of_table(self._schemas, entity, table.schema, self._privacy)
         compared = compare_ids(
             self._org.session, table, entity, record_ids, columns, described.field_names, table.applied(channel) or 0
         )

@@ -28,6 +28,7 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.reconciliation.id_windows import AuditPlan, plan_windows
 from sfcdc_assets.runtime import clock
@@ -135,23 +136,15 @@ class Lands(Protocol):
 
 
 def verify_entity(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    lander: Lands,
-    entity: str,
-    channel: str,
-    budget: int | None = None,
-    *,
-    visibility_seconds: float = 0.0,
+    run: OrgRunContext, lander: Lands, entity: str, channel: str, budget: int | None = None
 ) -> VerifyReport:
     """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
-
-    `visibility_seconds`: how late REST may show a change; see `moving_since`.
 
     Memory holds one page, and the Ids of both sides. Of a hashed column the hashes are compared. Raises
     `SnapshotMissing` for an entity without a table, `OtherChannel` for one whose table stands at a position of another
     channel, and `PrivacyChanged`.
     """
+    warehouse, org = run.warehouse, run.org
     started, calls, began_ms = time.monotonic(), org.session.calls, clock.now_ms()
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
@@ -160,7 +153,7 @@ def verify_entity(
     if not taken.has_watermark_on(channel):
         raise OtherChannel(entity, channel)
     position = table.applied(channel) or 0
-    columns = columns_of_table(Schemas(warehouse), entity, table.schema, org.privacy)
+    columns = columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
     plan = _plan(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
     unreadable: dict[str, str] = {}
@@ -168,7 +161,7 @@ def verify_entity(
     expected = sum(file.rows for file in table.files().values()) * len(plan.windows) // max(1, parts)
     seen = [_compare(org, table, columns, window, report, unreadable, expected) for window in plan.windows]
     lander.land(channel)
-    moving = moving_since(warehouse, entity, channel, position, began_ms - int(visibility_seconds * 1000))
+    moving = moving_since(warehouse, entity, channel, position, began_ms - int(run.settings.visibility_seconds * 1000))
     suspected = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
     if plan.skipped:
         # Of the parts that are not read nothing is compared, now or again.

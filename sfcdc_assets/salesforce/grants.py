@@ -22,7 +22,7 @@ from sfcdc_assets.salesforce.errors import LoginRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.login import Login, checked_login, redacted
 from sfcdc_assets.salesforce.record_id import eighteen_characters, is_salesforce_id
 from sfcdc_assets.salesforce.retry import RETRIED_STATUSES
-from sfcdc_assets.salesforce.transport import Transport
+from sfcdc_assets.salesforce.transport import Answer, Transport
 
 JWT_LIFETIME_S = 180
 """Salesforce refuses assertions that live longer than five minutes; three leave room for a clock that is off."""
@@ -152,7 +152,7 @@ def _ask_token(
 ) -> Login:
     url = f"{login_url}/services/oauth2/token"
     response = transport.call(
-        "POST", url, setting="SFCDC_LOGIN_URL", repeatable=True, data=form, most_bytes=MOST_LOGIN_BYTES
+        "POST", url, setting="SFCDC_LOGIN_URL", repeatable=True, answer=Answer(most_bytes=MOST_LOGIN_BYTES), data=form
     )
     answer = _json_object(response, url)
     if not response.ok:
@@ -212,8 +212,8 @@ class SoapLogin:
             url,
             setting="SFCDC_LOGIN_URL",
             repeatable=True,
-            most_bytes=MOST_LOGIN_BYTES,
-            retried=RETRIED_STATUSES - {500},  # a refused login is a SOAP fault, and those come with HTTP 500
+            # A refused login is a SOAP fault, and those come with HTTP 500.
+            answer=Answer(most_bytes=MOST_LOGIN_BYTES, retried=RETRIED_STATUSES - {500}),
             data=_ENVELOPE.format(username=escape(self.username), password=escape("".join(secrets))).encode(),
             headers={"Content-Type": "text/xml; charset=UTF-8", "SOAPAction": "login"},
         )

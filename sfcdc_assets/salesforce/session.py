@@ -21,7 +21,14 @@ from sfcdc_assets.salesforce.login_choice import chosen_grant
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.simple_salesforce_http import HttpOfSimpleSalesforce
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter, trusted_roots
-from sfcdc_assets.salesforce.transport import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, READING_METHODS, TRIES, Transport
+from sfcdc_assets.salesforce.transport import (
+    CONNECT_TIMEOUT_S,
+    READ_TIMEOUT_S,
+    READING_METHODS,
+    TRIES,
+    Answer,
+    Transport,
+)
 from sfcdc_assets.settings.settings import Settings
 
 _SETTING = "SFCDC_INSTANCE_URL"
@@ -177,7 +184,7 @@ class OrgSession:
             params=params,
             headers=headers,
             stream=True,
-            receive=receive,
+            answer=Answer(receive),
         )
         with response:
             if not response.ok:

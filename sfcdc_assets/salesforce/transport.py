@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
@@ -33,6 +34,19 @@ READ_TIMEOUT_S = 120.0
 READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 TRIES = 6
 TRIES_OF_AN_UNKNOWN_HOST = 2
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How an answer is taken.
+
+    `receive` reads the body of a 2xx answer inside the try, so that a broken body is a failed try; it must start again
+    at each call. Every other body is held, up to `most_bytes`, unpacked. `retried`: statuses of a failed try.
+    """
+
+    receive: Callable[[requests.Response], None] | None = None
+    most_bytes: int = MOST_BYTES
+    retried: frozenset[int] = RETRIED_STATUSES
 
 
 class NoAuthorization(requests.auth.AuthBase):
@@ -90,17 +104,13 @@ class Transport(requests.Session):
         setting: str,
         repeatable: bool,
         tries: int = TRIES,
-        retried: frozenset[int] = RETRIED_STATUSES,
-        receive: Callable[[requests.Response], None] | None = None,
-        most_bytes: int = MOST_BYTES,
+        answer: Answer = Answer(),
         **options: Any,
     ) -> requests.Response:
         """Send one request, up to `tries` times, and return the answer whatever its status below 500.
 
         `repeatable`: sending it twice does no harm; if False it is sent again only when it cannot have arrived.
-        `setting`: the setting that named the host, for errors. `receive`: reads the body of a 2xx answer inside the
-        try, so that a broken body is a failed try; it must start again at each call. Every other body is held, up to
-        `most_bytes`, unpacked.
+        `setting`: the setting that named the host, for errors.
         Raises OrgUnreachable, CertificateNotTrusted, OrgUnavailable, UnexpectedAnswer.
         """
         where, host, patience = url.partition("?")[0], urlsplit(url).netloc, unanswered_time_for(url)
@@ -109,10 +119,10 @@ class Transport(requests.Session):
             try:
                 response = self._send(method, url, options)
                 self._hosts_that_answered.add(host)
-                received = receive if response.ok else None
+                received = answer.receive if response.ok else None
                 if received is None:
-                    hold_body(response, most_bytes=most_bytes)
-                if repeatable and response.status_code in retried:
+                    hold_body(response, most_bytes=answer.most_bytes)
+                if repeatable and response.status_code in answer.retried:
                     problem = f"HTTP {response.status_code} {response.reason or ''}".strip()
                     timed_out = response.status_code == 504
                     raise Transient(
@@ -128,7 +138,7 @@ class Transport(requests.Session):
                     received(response)
                 return response
             except BodyTooLarge:
-                raise UnexpectedAnswer(where, f"it is longer than {most_bytes:,} bytes", setting) from None
+                raise UnexpectedAnswer(where, f"it is longer than {answer.most_bytes:,} bytes", setting) from None
             except requests.exceptions.RequestException as error:
                 not_trusted = certificate_problem(error)
                 if not_trusted is not None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.schemas import Schemas, describe_of
-from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 from sfcdc_assets.salesforce.describe import Described as DescribedObject
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
@@ -42,20 +42,14 @@ def is_to_be_described(schemas: Schemas, entity: str, now_ms: int, every_ms: int
     return known[-1].describe_json is None or now_ms - schemas.described_at(entity) >= every_ms
 
 
-def follow_describes(
-    warehouse: Warehouse,
-    org: OrgConnection,
-    entities: Iterable[str],
-    now_ms: int,
-    every_ms: int,
-    most: int | None = None,
-) -> Described:
+def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int, most: int | None = None) -> Described:
     """Describe those that were not in the last `every_ms`, some at a time, and keep what is new of them, in one commit.
     `most`: no more, those that were described longest ago first.
 
     Costs one request of the org's API allowance for each. An object that may not be read is left as it was, and so are
     all while that allowance is used up, or the org answers no request: events are applied without.
     """
+    warehouse, org, now_ms = run.warehouse, run.org, clock.now_ms()
     spent: list[ApiLimitReached] = []
 
     def describe(entity: str) -> DescribedObject | None:

@@ -7,7 +7,7 @@ is suspect and is read again. That is noted before any table changes, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,8 @@ from sfcdc_assets.lake.tables.change_of_channel import position_of_its_own
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
-from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.run_context import RunContext
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.schema_evolution.schema_changes import NOT_RETIRED, is_retired
 from sfcdc_assets.schema_evolution.table_columns import RETIRED, entity_columns, retired_columns
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
@@ -140,36 +141,28 @@ class _News:
 
 
 def follow_layout(
-    warehouse: Warehouse,
-    schemas: Schemas,
-    taken: Snapshots | None,
-    ledger: Ledger | None,
-    spark: Callable[[], SparkSession],
-    privacy: Privacy,
-    entity: str,
-    channel: str,
-    now_ms: Callable[[], int],
+    run: RunContext, schemas: Schemas, taken: Snapshots | None, ledger: Ledger | None, entity: str, channel: str
 ) -> tuple[Column, ...]:
     """Return the columns of today, those of `<field>__before_<n>` among them; the snapshot table has them when this
     returns. `taken` and `ledger` are the entity's, if it has them.
 
     A field that appeared, came back or changed its type, length or scale makes the entity suspect, so that it is read
-    again; events wait for that only where values may have changed. `spark` is called only if files have to be written
-    again. Raises `SchemaMissing` and `ConcurrentCommit`.
+    again; events wait for that only where values may have changed. The run's Spark is asked for only if files have to
+    be written again. Raises `SchemaMissing` and `ConcurrentCommit`.
     """
     if taken is None:
-        return entity_columns(schemas, entity, None, privacy)
+        return entity_columns(schemas, entity, None, run.privacy)
     present = columns_of_arrow_schema(taken.table.schema)
-    wanted = entity_columns(schemas, entity, taken.table.schema, privacy)
+    wanted = entity_columns(schemas, entity, taken.table.schema, run.privacy)
     retired = retired_columns(schemas, entity, wanted)
     news = _news(present, wanted, _marked_retired(taken.table.schema) - retired)
     if news.any:
         progress = taken.progress()
         watermark = max(taken.watermark(), progress.position if progress else 0)
-        position = position_of_its_own(warehouse, entity, channel, watermark)
-        _note(ledger or Ledger.open_or_create(warehouse, entity), channel, position, news, now_ms())
+        position = position_of_its_own(run.warehouse, entity, channel, watermark)
+        _note(ledger or Ledger.open_or_create(run.warehouse, entity), channel, position, news, clock.now_ms())
         wanted = laid_out(present, wanted, position)
-    fit(taken.table, wanted, spark, warehouse)
+    fit(taken.table, wanted, run)
     mark_retired(taken.table, retired)
     return wanted
 
@@ -182,7 +175,7 @@ def layout_changed(schemas: Schemas, entity: str, snapshot_table: pa.Schema, pri
     return _news(columns_of_arrow_schema(snapshot_table), wanted, came_back).any
 
 
-def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession], warehouse: Warehouse) -> None:
+def fit(table: Table, wanted: Sequence[Column], run: RunContext) -> None:
     """Give a table the columns it lacks, and the types. Where a type differs its files are rewritten, and replaced
     together with the schema in one commit. Raises `ConcurrentCommit`."""
     present = columns_of_arrow_schema(table.schema)
@@ -203,7 +196,7 @@ def fit(table: Table, wanted: Sequence[Column], spark: Callable[[], SparkSession
     before = pa.schema([field for field in table.schema if field.name not in partitioned])
     files = {file.path: file for file in table.files()}
     reshape = reshape_of(before, present, in_files, wanted)
-    written = reshape_files(spark(), reshape, list(files), warehouse.filesystem(table.name)) if files else []
+    written = reshape_files(run.spark(), reshape, list(files), run.warehouse.filesystem(table.name)) if files else []
     new = [
         NewFile(
             str(each["path"]),

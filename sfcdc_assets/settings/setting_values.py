@@ -120,13 +120,23 @@ def as_set_here(text: str) -> str:
     serves.
 
     Every message, description and help is written with the names of the settings of the only org there is; what is
-    shown of it goes through here (an `SfcdcError` does by itself). Names that have an org in them stay.
+    shown of it goes through here (an `SfcdcError` does by itself). Names that have an org in them stay. Nothing is read
+    for it where settings were loaded before: their names were noted then.
     """
     if PREFIX not in text:
         return text
-    given = environment()
+    given = _Noted.names if _Noted.names is not None else environment()
     org = given.get(ORG, "").lower() or None
     return text if org is None else _MENTION.sub(lambda found: _as_set(org, found[1], given), text)
+
+
+class _Noted:
+    names: Mapping[str, str] | None = None
+
+
+def note_names(given: Mapping[str, str] | None) -> None:
+    """Name settings by these variables (`environment`) from now on; None: by those that are found each time."""
+    _Noted.names = None if given is None else {name: value if name == ORG else "" for name, value in given.items()}
 
 
 _MENTION = re.compile(rf"\b{PREFIX}([A-Z][A-Z0-9_]*|\*)")

@@ -58,13 +58,13 @@ from sfcdc_assets.settings.setting_values import (
     environment,
     name_for,
     names_of_orgs,
+    note_names,
     prefix_of,
     values_of,
 )
 
 SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
-VISIBILITY_SECONDS = 5.0
 
 
 def _secret_fields(of: type[BaseSettings]) -> frozenset[str]:
@@ -112,6 +112,8 @@ class Settings(BaseSettings):
     channel chooses its protocol."""
     _protocols: dict[str, str] = PrivateAttr(default_factory=dict)
     """By channel, where its name has the protocol before it."""
+    _given: Mapping[str, str] | None = PrivateAttr(default=None)
+    """The variables that `load_settings` found; None where they were not loaded by it."""
     channel_schemas: Path | None = None
     """Folder of TOML files that describe the JSON pushed to generic channels, a file a channel."""
     entities: Names = ()
@@ -177,7 +179,7 @@ class Settings(BaseSettings):
     saves their deliveries. Snapshots read what was before either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
     """How long a stream that has answered must stay quiet before its last transaction counts as complete."""
-    visibility_seconds: float = Field(default=VISIBILITY_SECONDS, ge=0)
+    visibility_seconds: float = Field(default=5.0, ge=0)
     """How late REST usually shows a commit that the stream has already delivered. Watermarks lie that far back, and for
     sixty times as long a read that contradicts an event is not trusted."""
 
@@ -267,7 +269,7 @@ class Settings(BaseSettings):
 
         A shell cannot export a name with a dot, so a double underscore stands for one and the name is lowered.
         """
-        given = environment()
+        given = self._given if self._given is not None else environment()
         options = {}
         for start in dict.fromkeys((SPARK_CONF, f"{prefix_of(self.org)}SPARK_CONF_")):  # the org's own win
             for name, value in given.items():
@@ -312,6 +314,7 @@ def load_settings(org: str | None = None, *, of_all: bool = False) -> Settings:
     Raises `SettingsError` naming the first wrong setting, or name; values of secrets never appear in it.
     """
     given = environment()
+    note_names(given)
     orgs = names_of_orgs(given.get(ORGS), Settings.model_fields)
     fields = [*Settings.model_fields, *(name.removeprefix(PREFIX).lower() for name in sorted(SECRET_FILES))]
     known = [f"{each}{name.upper()}" for each in _prefixes(orgs) for name in fields]
@@ -329,6 +332,7 @@ def load_settings(org: str | None = None, *, of_all: bool = False) -> Settings:
         if name not in given and f"{name}{SUFFIX}" in given:
             name = f"{name}{SUFFIX}"
         raise SettingsError(name, problem, "Correct it in the environment or in .env") from None
+    settings._given = given
     if settings.org is not None:
         if settings.org not in orgs:
             listed = ", ".join(orgs) or "which is not set"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import Column, arrow_schema
 from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.bulk_pages import pages
 from sfcdc_assets.salesforce.bulk_query import create_job, wait_for_job
 from sfcdc_assets.salesforce.describe import describe
@@ -107,7 +107,6 @@ def start(
     position: int,
     snapshot_number: int,
     window: IdWindow | None = None,
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> SnapshotProgress:
     """Begin a snapshot: create the bulk job, and return the progress to store before the first page is read.
 
@@ -115,7 +114,7 @@ def start(
 
     `position` must have been noted before this call (guarantee 8). Raises `EntityNotReadable`, `QueryRefused`.
     """
-    started_at_ms = now_ms()
+    started_at_ms = clock.now_ms()
     fields = selected_fields([column.name for column in columns], describe(session, entity).field_names)
     job = create_job(session, entity, snapshot_query(entity, fields, window), include_deleted=True)
     return SnapshotProgress(

@@ -6,7 +6,6 @@ The standard library's readline has what a prompt needs: a line to edit, a histo
 from __future__ import annotations
 
 import contextlib
-import os
 import readline
 import signal
 import threading
@@ -26,23 +25,19 @@ _LOOK_SECONDS = 0.1
 """How often the end of a statement is looked for; one that is quicker is noticed at once."""
 
 
-def history_file() -> Path:
-    """Return the history of what was typed; below XDG_STATE_HOME, where a user's state belongs."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "sfcdc" / "sql_history"
-
-
 def converse(
     answer: Callable[[str], None],
     interrupt: Callable[[], None],
     names: Sequence[str],
     say: Callable[[str], None],
+    history: Path,
 ) -> None:
     """Read statements until the end of input; `answer` runs one and writes its result, `interrupt` has it end early,
-    `say` writes a line beside it.
+    `say` writes a line beside it. What was typed is kept in the file `history`.
 
     A statement that fails is reported and ends nothing.
     """
-    with _history(), _completing(names), _interruptible():
+    with _history(history), _completing(names), _interruptible():
         while (statement := _statement()) is not None:
             word = statement.strip().rstrip(";").lower()
             if word in (".quit", ".exit", "quit", "exit", "\\q"):
@@ -106,9 +101,8 @@ def _statement() -> str | None:
 
 
 @contextlib.contextmanager
-def _history() -> Iterator[None]:
+def _history(file: Path) -> Iterator[None]:
     """Lines of earlier days, and these for later ones. Who may not write them there goes without."""
-    file = history_file()
     readline.clear_history()
     with contextlib.suppress(OSError):
         readline.read_history_file(file)

@@ -11,13 +11,13 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply.apply_changes import Applier, ToApply
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks.against_merge import session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.large_entity import CHANNEL, ENTITY, LargeEntity, checksums
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
+from sfcdc_assets_tests.run_contexts import run_on
 
 SMALL, RECORDS, ROUNDS = 20, 200, 3
 
@@ -42,7 +42,7 @@ class _Both:
         self.small.position = self.large.position
         self.small.land(1)
         wanted = {name: ToApply(name, CHANNEL) for name in (ENTITY, *self.small.names)}
-        applier = Applier(self.warehouse, lambda: self._spark, NOTHING_PRIVATE, "benchmark")
+        applier = Applier(run_on(self.warehouse, spark=lambda: self._spark))
         begun, seconds, left = time.perf_counter(), 0.0, set(self.small.names)
         for entity, prepared in applier.prepare(list(wanted.values())).items():
             applier.commit(wanted[entity], prepared)

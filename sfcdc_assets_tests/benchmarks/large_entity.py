@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.apply.apply_changes import ApplyReport, apply_entity
+from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.change_events.columns import Column, columns
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.key_ranges.data_file import write_table
 from sfcdc_assets.key_ranges.key_ranges import TARGET_BYTES, TARGET_ROWS
@@ -41,6 +40,7 @@ from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.version_columns import current_state_schema
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
 from sfcdc_assets_tests.change_events.written_event import bitmap_of, described_object, event_schema, header, optional
+from sfcdc_assets_tests.run_contexts import run_on
 
 CHANNEL = "/data/ChangeEvents"
 ENTITY = "Opportunity"
@@ -107,7 +107,7 @@ class LargeEntity:
     def apply(self, spark: SparkSession | None = None) -> ApplyReport:
         """What the pipeline does with what has landed."""
         spark: Any = spark or self._spark
-        return apply_entity(self.warehouse, spark, NOTHING_PRIVATE, ENTITY, CHANNEL, "benchmark")
+        return apply_entity(run_on(self.warehouse, spark=lambda: spark), ToApply(ENTITY, CHANNEL))
 
     def land(self, changes: Sequence[Change]) -> None:
         """One event a change, each a transaction of its own; a record that is not there yet is created."""

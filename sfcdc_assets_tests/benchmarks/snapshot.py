@@ -25,12 +25,14 @@ import pyarrow.parquet as pq
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import connect
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.run_context import no_spark
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.benchmarks.served_org import ServedOrg, served_org
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT
+from sfcdc_assets_tests.run_contexts import run_on
 
 ENTITY = "Contact"
 CHANNEL = "/data/ChangeEvents"
@@ -85,11 +87,7 @@ def _client(org: ServedOrg, who: str, target: Path) -> dict[str, float]:
 
 def _copy(warehouse: Warehouse) -> None:
     with connect(load_settings()) as org:
-        take_snapshot(warehouse, org, ENTITY, CHANNEL, lambda _: 0, spark=_no_spark)
-
-
-def _no_spark() -> Any:
-    raise AssertionError("no file has to be rewritten")
+        take_snapshot(run_on(warehouse, org, no_spark), ToCopy(ENTITY, CHANNEL), lambda _: 0)
 
 
 def _peer(target: Path) -> Callable[[], None]:

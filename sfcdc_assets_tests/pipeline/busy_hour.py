@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
@@ -88,7 +89,7 @@ class BusyStream:
     def run(self, ticks: int, patch: pytest.MonkeyPatch, each: Callable[[], object]) -> str:
         """A run that goes on with what so many ticks land, until its time is over; its id. `each`: called before each
         of them."""
-        done, sleep = 0, following.clock.sleep
+        done = 0
 
         def slept(seconds: float) -> None:
             nonlocal done
@@ -96,9 +97,9 @@ class BusyStream:
                 done += 1
                 each()
                 self.tick()
-            sleep(seconds if done < ticks else SECONDS)
+            clock.sleep(seconds if done < ticks else SECONDS)
 
-        patch.setattr(following.Following.__init__, "__kwdefaults__", {"monotonic": None, "sleep": slept})
+        patch.setattr(following, "clock", SimpleNamespace(current=clock.current, sleep=slept))
         self.tick()
         config = config_of(
             "sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=SECONDS

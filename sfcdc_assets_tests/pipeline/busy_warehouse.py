@@ -16,15 +16,13 @@ from random import Random
 
 import pytest
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.apply.note_cut import CutNoted, note_cut
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.lander import LandedOnly
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets_tests.pipeline.fixtures import only_settings_of_tests
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
@@ -33,6 +31,7 @@ from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
     without_spark,
 )
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+from sfcdc_assets_tests.run_contexts import run_on
 
 FIELDS = {
     "Account": "Phone",
@@ -90,34 +89,17 @@ class BusyWarehouse:
     def _run(self, report: LandingReport) -> CutNoted:
         warehouse, clock, entities = self.stream.warehouse, self.stream.clock, self._entities
         landed = LandedOnly(warehouse, {CHANNEL: report.complete_through_ms})
+        run = run_on(warehouse, self.stream.connected, visibility_seconds=5.0, describe_seconds=900.0)
         for state in entity_states(warehouse, entities, clock()):
             if state.needs_snapshot:
-                watermarks = Watermarks(warehouse, landed, 5.0, clock_ms=clock, sleep=clock.sleep)
+                watermarks = Watermarks(run, landed)
                 take_snapshot(
-                    warehouse,
-                    self.stream.connected,
-                    state.entity,
-                    CHANNEL,
+                    run,
+                    ToCopy(state.entity, CHANNEL),
                     lambda least: watermarks.of(CHANNEL, least),  # noqa: B023
-                    spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
-                    clock_ms=clock,
                 )
-        CatchUp(
-            warehouse,
-            self.stream.connected,
-            landed,
-            entities,
-            entities,
-            Applier(warehouse, lambda: None, NOTHING_PRIVATE, "busy"),  # type: ignore[arg-type, return-value]
-            ApplyListener(),
-            every_entity=False,
-            visibility_seconds=5.0,
-            describe_seconds=900.0,
-            clock_ms=clock,
-            sleep=clock.sleep,
-        ).run()
-        position, through = report.complete_position, report.complete_through_ms
-        return note_cut(warehouse, entities, CHANNEL, position, through, clock())
+        CatchUp(run, landed, entities, entities, ApplyListener(), every_entity=False).run()
+        return note_cut(warehouse, entities, CHANNEL, report.complete_position, report.complete_through_ms)
 
     # -- looking
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect
@@ -14,14 +13,15 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
-from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.take_snapshot import SnapshotListener, SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
+from sfcdc_assets_tests.run_contexts import run_on
 
 SETTLE = 1.0
 
@@ -37,19 +37,21 @@ class Copy:
         self.org = org
         self._poller = poller
 
-    def snapshot(self, on_page: Callable[[SnapshotProgress], None] = lambda _: None) -> SnapshotReport:
+    @property
+    def run(self) -> OrgRunContext:
+        """One that asks for a session of Spark."""
+        return run_on(self.warehouse, self.org, session_of_tests)
+
+    @property
+    def run_at_once(self) -> OrgRunContext:
+        """One to which REST shows every change at once, and which describes nothing."""
+        return run_on(self.warehouse, self.org, session_of_tests, visibility_seconds=0.0, describe_seconds=10**9)
+
+    def snapshot(self, listener: SnapshotListener | None = None) -> SnapshotReport:
         """Take one, taken at a watermark of the stream's tip."""
         position = self.land()
-        return take_snapshot(
-            self.warehouse,
-            self.org,
-            "Account",
-            self.channel,
-            lambda least: max(least, position),
-            spark=session_of_tests,
-            on_page=on_page,
-            clock_ms=lambda: self.now,
-        )
+        wanted = ToCopy("Account", self.channel)
+        return take_snapshot(self.run, wanted, lambda least: max(least, position), listener)
 
     @property
     def now(self) -> int:
@@ -69,21 +71,7 @@ class Copy:
         """A run, after which all that was committed before is in the tables."""
         self.land()
         channels = {"Account": self.channel}
-
-        CatchUp(
-            self.warehouse,
-            self.org,
-            self._poller,
-            channels,
-            channels,
-            Applier(self.warehouse, session_of_tests, self.org.privacy, "run"),
-            ApplyListener(),
-            every_entity=True,
-            visibility_seconds=0.0,
-            describe_seconds=10**9,
-            clock_ms=lambda: self.now,
-            sleep=lambda _: None,
-        ).run()
+        CatchUp(self.run_at_once, self._poller, channels, channels, ApplyListener(), every_entity=True).run()
 
     def living(self) -> set[str]:
         return {key for key, row in self.pipeline.rows("Account").items() if not row["_is_deleted"]}
@@ -105,14 +93,7 @@ class Copy:
         return set(gone)
 
     def audit(self) -> VerifyReport:
-        (report,) = audit(
-            self.warehouse,
-            self.org,
-            {"Account": self.channel},
-            lander=self._poller,
-            visibility_seconds=0.0,
-            rounds=0,
-        )
+        (report,) = audit(self.run_at_once, {"Account": self.channel}, self._poller, rounds=0)
         open_drift_suspects(self.warehouse, report, self.now)
         return report
 

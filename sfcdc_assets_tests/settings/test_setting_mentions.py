@@ -20,6 +20,7 @@ from sfcdc_assets.doctor.finding import of_error, warning
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets.salesforce.login_choice import chosen_grant
+from sfcdc_assets.settings import setting_values
 from sfcdc_assets.settings.setting_values import OF_ONE_ORG, as_set_here
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import sfcdc
@@ -99,6 +100,14 @@ def test_a_setting_of_all_orgs_has_the_orgs_name_where_the_orgs_own_counts(
     assert as_set_here("SFCDC_CHANNELS of SFCDC_ORGS") == "SFCDC_EMEA_CHANNELS of SFCDC_ORGS"
     assert as_set_here("SFCDC_EMEA_WAREHOUSE, SFCDC_APAC_WAREHOUSE") == "SFCDC_EMEA_WAREHOUSE, SFCDC_APAC_WAREHOUSE"
     assert as_set_here("the SFCDC_* settings") == "the SFCDC_EMEA_* settings"
+
+
+def test_a_process_that_has_loaded_its_settings_reads_nothing_to_name_them(
+    emea: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_settings()
+    monkeypatch.setattr(setting_values, "environment", lambda: pytest.fail("the environment is read"))
+    assert "SFCDC_EMEA_WAREHOUSE" in str(WarehouseNotWritable("/data", "no room"))
 
 
 def test_a_name_that_a_file_gives_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

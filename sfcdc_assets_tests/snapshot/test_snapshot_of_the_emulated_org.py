@@ -15,6 +15,7 @@ from sfcdc_assets.change_events.columns import Column, columns
 from sfcdc_assets.emulator.events.avro.event_schema import event_schema
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import channel_members
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
@@ -25,6 +26,7 @@ from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.snapshot.pages import page_schema, read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 SEED = 11
 CHANNEL = "/data/ChangeEvents"
@@ -92,7 +94,8 @@ def truth(org: EmulatedOrg, entity: str, wanted: tuple[Column, ...]) -> dict[str
 
 
 def begin(session: OrgSession, entity: str, wanted: tuple[Column, ...]) -> SnapshotProgress:
-    return start(session, entity, wanted, channel=CHANNEL, position=5, snapshot_number=1, now_ms=lambda: 77)
+    with clock.using(SimulatedClock(77)):
+        return start(session, entity, wanted, channel=CHANNEL, position=5, snapshot_number=1)
 
 
 def by_id(tables: list[pa.Table]) -> dict[str, dict[str, object]]:

@@ -11,16 +11,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sfcdc_assets.sql.conversation import HELP, converse, history_file
+from sfcdc_assets.sql.conversation import HELP, converse
 from sfcdc_assets.sql.errors import QueryFailed
 
 
-@pytest.fixture(autouse=True)
-def _state_of_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "sql_history"
 
 
-def conversation(monkeypatch: pytest.MonkeyPatch, *typed: str | type[BaseException]) -> tuple[list[str], list[str]]:
+def conversation(
+    history: Path, monkeypatch: pytest.MonkeyPatch, *typed: str | type[BaseException]
+) -> tuple[list[str], list[str]]:
     """What was answered and what was said beside it, when this was typed and then Ctrl-D."""
     lines: Iterator[str | type[BaseException]] = iter(typed)
     answered: list[str] = []
@@ -40,34 +42,38 @@ def conversation(monkeypatch: pytest.MonkeyPatch, *typed: str | type[BaseExcepti
             raise KeyboardInterrupt
 
     monkeypatch.setattr("builtins.input", next_line)
-    converse(answer, lambda: None, ["account", "contact"], said.append)
+    converse(answer, lambda: None, ["account", "contact"], said.append, history)
     return answered, said
 
 
-def test_a_statement_ends_with_a_semicolon_on_any_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered, said = conversation(monkeypatch, "SELECT 1;", "", "SELECT", "  2", ";")
+def test_a_statement_ends_with_a_semicolon_on_any_line(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, said = conversation(history, monkeypatch, "SELECT 1;", "", "SELECT", "  2", ";")
     assert answered == ["SELECT 1;", "SELECT\n  2\n;"]
     assert said == []
 
 
-def test_what_fails_or_is_stopped_is_reported_and_the_next_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered, said = conversation(monkeypatch, "wrong;", "slow;", "SELECT", KeyboardInterrupt, "SELECT 3;")
+def test_what_fails_or_is_stopped_is_reported_and_the_next_is_answered(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered, said = conversation(history, monkeypatch, "wrong;", "slow;", "SELECT", KeyboardInterrupt, "SELECT 3;")
     assert answered == ["wrong;", "slow;", "SELECT 3;"]
     assert said == ["Parser Error: wrong", "Stopped."]
 
 
-def test_commands_list_the_views_help_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered, said = conversation(monkeypatch, ".tables", ".what", ".quit", "SELECT 1;")
+def test_commands_list_the_views_help_and_end(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, said = conversation(history, monkeypatch, ".tables", ".what", ".quit", "SELECT 1;")
     assert answered == []
     assert said == ["account\ncontact", HELP]
 
 
-def test_the_history_is_the_users_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    conversation(monkeypatch, "SELECT 1;")
-    assert history_file().stat().st_mode & 0o777 == 0o600
+def test_the_history_is_the_users_alone(history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation(history, monkeypatch, "SELECT 1;")
+    assert history.stat().st_mode & 0o777 == 0o600
 
 
-def test_ctrl_c_ends_the_statement_at_work_and_not_the_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_the_statement_at_work_and_not_the_conversation(
+    history: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a signal, to a statement that would take for ever and notices nothing by itself."""
     lines = iter(["SELECT count(*) FROM range(100000000000) a, range(1000) b;", "SELECT 42;"])
     answered: list[int] = []
@@ -86,5 +92,5 @@ def test_ctrl_c_ends_the_statement_at_work_and_not_the_conversation(monkeypatch:
             return line
 
         monkeypatch.setattr("builtins.input", next_line)
-        converse(answer, connection.interrupt, [], said.append)
+        converse(answer, connection.interrupt, [], said.append, history)
     assert (answered, said) == ([42], ["Stopped."])

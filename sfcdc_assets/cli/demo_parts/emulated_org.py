@@ -29,49 +29,60 @@ _POPULATED = "populated"
 _STOCK_RECORDS = 100
 
 
+@dataclass(frozen=True, kw_only=True)
+class ToServe:
+    """The org of a folder, as it is to be served: port 0 takes a free one, `records` are those of each object in a new
+    org, `traffic` the transactions that it makes a second.
+
+    `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
+    `scenario_name`: what is played at the beginning.
+    """
+
+    directory: Path
+    rest_port: int
+    pubsub_port: int
+    seed: int
+    records: int
+    traffic: float
+    public_key: Path | None = None
+    host_names: Sequence[str] = ()
+    is_sandbox: bool = False
+    faults_file: Path | None = None
+    scenario_name: str | None = None
+
+
 def serve(
     console: Console,
     interruption: Interruption,
-    directory: Path,
-    rest_port: int,
-    pubsub_port: int,
-    seed: int,
-    records: int,
-    traffic: float,
-    public_key: Path | None = None,
-    host_names: Sequence[str] = (),
+    wanted: ToServe,
     *,
-    is_sandbox: bool = False,
     opens_browser: bool = False,
-    faults_file: Path | None = None,
-    scenario_name: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Serve the org of a folder until interrupted, saying now and then what it has done.
+    """Serve an org until interrupted, saying now and then what it has done; with `as_json`, its scenario is all.
 
-    `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
-    `scenario_name`: what is played at the beginning; with `as_json`, that is all.
     Raises PublicKeyError, FaultFileError, UnknownScenarioError, ScenarioRefusedError.
     """
-    scenario = None if scenario_name is None else scenario_of(scenario_name)
-    plan = FaultPlan(0, ()) if faults_file is None else load_fault_plan(faults_file)
-    registered = None if public_key is None else public_key_in(public_key)
+    directory = wanted.directory
+    scenario = None if wanted.scenario_name is None else scenario_of(wanted.scenario_name)
+    plan = FaultPlan(0, ()) if wanted.faults_file is None else load_fault_plan(wanted.faults_file)
+    registered = None if wanted.public_key is None else public_key_in(wanted.public_key)
     try:
         with interruption.raised():
-            org = open_org(directory, seed, records, with_stock=True)
+            org = open_org(directory, wanted.seed, wanted.records, with_stock=True)
     except Interrupted:
         console.print("Stopped before the org was filled; the next start begins with that again.")
         return
     try:
         credentials = replace(org.settings.credentials, public_key=registered or own_public_key(directory))
-        org.settings = replace(org.settings, credentials=credentials, is_sandbox=is_sandbox)
+        org.settings = replace(org.settings, credentials=credentials, is_sandbox=wanted.is_sandbox)
         with EmulatorServer(
             org,
             directory=directory,
-            rest_port=rest_port,
-            pubsub_port=pubsub_port,
-            host_names=host_names,
-            traffic_seed=seed,
+            rest_port=wanted.rest_port,
+            pubsub_port=wanted.pubsub_port,
+            host_names=wanted.host_names,
+            traffic_seed=wanted.seed,
         ) as server:
             make_first_change(org, server.bus)
             console.print(f"Emulated org {org.organization_id}")
@@ -81,7 +92,7 @@ def serve(
             console.print(f"Use it:    set -a; . {server.settings_file}; set +a")
             console.print(f"See it:    {server.rest_url} in a browser (it warns: the org makes its own certificate)")
             console.print("Stop it:   Ctrl-C")
-            server.traffic.set(traffic)
+            server.traffic.set(wanted.traffic)
             if scenario is not None:
                 play(server, scenario, as_json=as_json)
             if as_json:

@@ -16,7 +16,7 @@ class ChangeError(SfcdcError):
     """What is to be changed is not said, or is said twice."""
 
 
-def change(
+def change(  # noqa: PLR0913 - a command's options
     *,
     context: typer.Context,
     target: Annotated[str, typer.Argument(help="Id of the record, or an object's API name for a new record.")],

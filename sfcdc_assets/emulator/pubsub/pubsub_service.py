@@ -36,7 +36,7 @@ from sfcdc_assets.emulator.pubsub.rpc_refusal import (
     RpcRefusal,
 )
 from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
-from sfcdc_assets.emulator.pubsub.subscription import Subscription
+from sfcdc_assets.emulator.pubsub.subscription import StreamsOfOrg, Subscription
 from sfcdc_assets.emulator.serving.certificate import LOOPBACK_NAMES
 from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2 as pb
 from sfcdc_assets.streams.pubsub.proto import pubsub_api_pb2_grpc as pb_grpc
@@ -296,9 +296,8 @@ class PubSubService(pb_grpc.PubSubServicer):
                     self._active.discard(chosen.id)
 
     def _subscription(self, call: RpcCall) -> Subscription:
-        return Subscription(
-            self._bus,
-            rpc_id=call.rpc_id,
+        streams = StreamsOfOrg(
+            bus=self._bus,
             timing=self._timing,
             clock=self._org.clock,
             faults=self.faults,
@@ -307,6 +306,7 @@ class PubSubService(pb_grpc.PubSubServicer):
             readable=partial(readable, self._org),
             allowance=lambda: self.allowance_left,
         )
+        return Subscription(streams, call.rpc_id)
 
     def _forget(self, subscription: Subscription) -> None:
         with self._open_lock:

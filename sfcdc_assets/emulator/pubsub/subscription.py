@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from sfcdc_assets.emulator.errors import ReplayIdCorruptedError, ReplayIdMissingError, UnknownReplayPresetError
 from sfcdc_assets.emulator.events.delivery_meter import DeliveryMeter
@@ -49,32 +50,38 @@ Word = pb.CommitReplayResponse | RpcRefusal
 """What a managed stream says beside events."""
 
 
-class Subscription(RequestStream[pb.FetchRequest]):
-    """The state of one call. `open_topic` finds the topic of the first request or raises RpcRefusal."""
+@dataclass(frozen=True, kw_only=True)
+class StreamsOfOrg:
+    """What is the same for all calls.
 
-    def __init__(
-        self,
-        bus: EventBus,
-        *,
-        rpc_id: str,
-        timing: StreamTiming,
-        clock: Clock,
-        faults: Faults,
-        meter: DeliveryMeter,
-        open_topic: Callable[[str], Topic],
-        readable: Callable[[Topic], frozenset[str]],
-        allowance: Callable[[], int],
-    ) -> None:
-        """Begin without events. `allowance`: how many may still be delivered now, over all subscribers of the org."""
+    `open_topic` finds the topic of a first request or raises RpcRefusal; `allowance`: how many events may still be
+    delivered now, over all subscribers of the org.
+    """
+
+    bus: EventBus
+    timing: StreamTiming
+    clock: Clock
+    faults: Faults
+    meter: DeliveryMeter
+    open_topic: Callable[[str], Topic]
+    readable: Callable[[Topic], frozenset[str]]
+    allowance: Callable[[], int]
+
+
+class Subscription(RequestStream[pb.FetchRequest]):
+    """The state of one call, which begins without events."""
+
+    def __init__(self, streams: StreamsOfOrg, rpc_id: str) -> None:
+        bus, clock = streams.bus, streams.clock
         super().__init__(bus.changed, clock)
-        self._allowance = allowance
+        self._allowance = streams.allowance
         self._bus = bus
         self.rpc_id = rpc_id
-        self._timing = timing
-        self._faults = faults
-        self._meter = meter
-        self._open_topic = open_topic
-        self._readable = readable
+        self._timing = streams.timing
+        self._faults = streams.faults
+        self._meter = streams.meter
+        self._open_topic = streams.open_topic
+        self._readable = streams.readable
         self._reader: TopicReader | None = None
         self.pending = 0
         """Events requested and not yet delivered."""

@@ -30,7 +30,7 @@ from sfcdc_assets.emulator.records.touched_record import TouchedRecord
 class UnitOfWork(RecycleBin, ColumnChanges):
     """The open transaction. Each method writes its record whole or raises RecordError having written nothing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - who writes, when, and what of it is as only the org does it
         self,
         definitions: Mapping[str, ObjectDefinition],
         store: RecordStore,

@@ -51,7 +51,7 @@ from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets.webserver.same_origin import SameOriginMiddleware
 
 
-def build_app(
+def build_app(  # noqa: PLR0913 - the parts of a server, of which a test has some
     org: EmulatedOrg,
     *,
     sessions: Sessions | None = None,

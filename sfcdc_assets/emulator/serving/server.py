@@ -46,7 +46,7 @@ class EmulatorServer:
     The org stays the caller's: stopping does not close it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options of a server, most of which are left as they are
         self,
         org: EmulatedOrg,
         *,

@@ -16,7 +16,7 @@ from sfcdc_assets.orchestration.assets.reports import data_version, snapshot_met
 from sfcdc_assets.orchestration.assets.snapshots import SnapshotTaker
 from sfcdc_assets.orchestration.assets.specs import raw_events_spec, snapshot_spec, table_specs
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource, opened_run
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
@@ -76,16 +76,16 @@ def snapshot(
     context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource, spark: SparkResource
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Take the snapshots of the run's entities; one that fails does not stop the others."""
-    warehouse, settings = lake.warehouse(), load_settings()
     done: dict[str, SnapshotReport] = {}
     failed: dict[str, Exception] = {}
     with (
-        org.connect(warehouse) as connected,
-        Poller(warehouse, connected, settings.settle_seconds) as landing,
+        opened_run(context.run.run_id, lake, org, spark) as run,
+        Poller(run.warehouse, run.org, run.settings.settle_seconds) as landing,
     ):
-        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+        warehouse, settings = run.warehouse, run.settings
+        known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
         entities = chosen(known, context.partition_keys, settings.channels)
-        taker = SnapshotTaker(warehouse, connected, landing, spark, settings)
+        taker = SnapshotTaker(run, landing)
         states = {state.entity: state for state in taker.states(entities)}
         was_refused = any(state.refused is not None for state in states.values())
         order = taker.in_order(list(states.values()))
@@ -120,16 +120,14 @@ def tables(
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetMaterialization | dg.AssetCheckEvaluation]:
     """Apply what has landed of the run's entities and read their suspect records back; one that fails does not stop the
     others. Safe at any time: what is already applied is not applied again."""
-    warehouse, settings = lake.warehouse(), load_settings()
     done: dict[str, Applied] = {}
     failed: dict[str, Exception] = {}
-    with org.connect(warehouse) as connected:
-        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+    with opened_run(context.run.run_id, lake, org, spark) as run:
+        warehouse, settings = run.warehouse, run.settings
+        known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
         entities = chosen(known, context.partition_keys, settings.channels)
         landing = LandedOnly(warehouse, {})
-        catch_up, reports = catch_up_of_run(
-            context, warehouse, connected, landing, spark, settings, entities, known, every_entity=True
-        )
+        catch_up, reports = catch_up_of_run(context, run, landing, entities, known, every_entity=True)
         reports.log = context.log
         for entity, found in catch_up.outcomes(catch_up.land()):
             if isinstance(found, Exception):

@@ -5,21 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.change_of_channel import begin_on
 from sfcdc_assets.lake.tables.snapshots import Snapshots
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Lander
 from sfcdc_assets.landing.payload_retention import seen_by_retention
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
 from sfcdc_assets.orchestration.assets.reports import Log
-from sfcdc_assets.orchestration.resources import SparkResource
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
-from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
-from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import SnapshotListener, SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
@@ -27,7 +25,6 @@ from sfcdc_assets.runtime.progress import PageStored, SnapshotBegun, notify
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 
 UNKNOWN = float("inf")
@@ -58,23 +55,19 @@ class SnapshotTaker:
     """Takes snapshots of entities of one run, in several threads: a channel is landed once for the watermarks of all of
     them."""
 
-    def __init__(
-        self, warehouse: Warehouse, org: OrgConnection, landing: Lander, spark: SparkResource, settings: Settings
-    ) -> None:
-        self.warehouse = warehouse
-        self._org = org
-        self._spark = spark
-        self._settings = settings
-        self._watermarks = Watermarks(warehouse, landing, settings.visibility_seconds)
+    def __init__(self, run: OrgRunContext, landing: Lander) -> None:
+        self.warehouse = run.warehouse
+        self._run = replace(run, spark=lambda: self._alone(run.spark))
+        self._watermarks = Watermarks(run, landing)
         self._lock = threading.Lock()
-        self.budget = SnapshotBudget(org, settings.snapshot_reserve_percent)
+        self.budget = SnapshotBudget(run.org, run.settings.snapshot_reserve_percent)
         self._begin: Callable[[], str | None] = self.budget.begins_a_job
         """Takes a job of the day; says why not, in a run that nobody waits for."""
 
     def states(self, entities: Mapping[str, str]) -> list[EntityState]:
         """Return how far entities have come; payloads past their retention need a newer snapshot too."""
         states = entity_states(self.warehouse, entities)
-        return seen_by_retention(self.warehouse, states, self._settings.payload_retention_days, clock.now_ms())
+        return seen_by_retention(self.warehouse, states, self._run.settings.payload_retention_days, clock.now_ms())
 
     def copies(self, states: Sequence[EntityState], seconds: float = 0.0) -> Copies:
         """Return copies of all of them, some at a time, begun in their order. With `seconds`, those of a run that
@@ -100,7 +93,7 @@ class SnapshotTaker:
         those that were begun what is left counts. Costs a request for each hundred of them."""
         if len(states) < 2:
             return dict.fromkeys((state.entity for state in states), None)
-        records = self._org.record_counts([state.entity for state in states])
+        records = self._run.org.record_counts([state.entity for state in states])
         entities = [state.entity for state in states]
         begun = zip(entities, side_by_side(self._rows_of_unfinished, entities, LOOKED_AT_ONCE), strict=True)
         # Of a table that cannot be read its copy says what is wrong.
@@ -117,46 +110,23 @@ class SnapshotTaker:
     ) -> SnapshotReport:
         """Read the entity whole. Raises what the org refuses, and `CopyPaused`, when there is a reason to, between two
         pages, while the org prepares them, or where it takes no more requests."""
-        first, rows = 0, 0
+        first = 0
         if state.channel_changed:
             first = begin_on(self.warehouse, state.entity, state.channel)
             log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read again")
         if reason := self._begin():
             raise CopyPaused(state.entity, 0, reason)
         notify(SnapshotBegun(state.entity))
-        show = _Progress(log.info)
+        watched = _Watched(state.entity, log.info, why_not_now)
 
-        def pause_if_due() -> None:
-            if reason := why_not_now():
-                raise CopyPaused(state.entity, rows, reason)
-
-        def on_page(progress: SnapshotProgress) -> None:
-            nonlocal rows
-            rows = progress.rows_done
-            show(progress)
-            if not progress.complete:
-                pause_if_due()
-
-        def sleep(seconds: float) -> None:
-            clock.sleep(seconds)
-            pause_if_due()
+        def watermark(position: int) -> int:
+            return self._alone(lambda: self._watermarks.of(state.channel, position))
 
         try:
-            report = take_snapshot(
-                self.warehouse,
-                self._org,
-                state.entity,
-                state.channel,
-                lambda position: self._alone(lambda: self._watermarks.of(state.channel, position)),
-                spark=lambda: self._alone(lambda: self._spark.spark_session),
-                at_least=first,
-                on_page=on_page,
-                sleep=sleep,
-                lag_ms=longest_lag_ms(self._settings.visibility_seconds),
-            )
+            report = take_snapshot(self._run, ToCopy(state.entity, state.channel, first), watermark, watched)
         except ApiLimitReached as error:
             self.budget.ran_out(error)
-            pause_if_due()
+            watched.pause_if_due()
             raise
         if report.sight is Sight.UNKNOWN:
             log.warning(as_set_here(_UNKNOWN_SIGHT.format(entity=state.entity)))
@@ -169,19 +139,35 @@ class SnapshotTaker:
             return work()
 
 
-class _Progress:
-    """Logs the progress of a long read, not of every page; observers hear of each."""
+class _Watched(SnapshotListener):
+    """Logs the progress of a long read, not of every page; observers hear of each. Pauses it when there is a reason."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
+    def __init__(self, entity: str, tell: Callable[[str], object], why_not_now: Callable[[], str | None]) -> None:
+        self._entity = entity
         self._tell = tell
+        self._why_not_now = why_not_now
+        self._rows = 0
         self._next = time.monotonic() + PROGRESS_SECONDS
 
-    def __call__(self, progress: SnapshotProgress) -> None:
+    def paged(self, progress: SnapshotProgress) -> None:
+        """Report the page. Raises `CopyPaused`."""
+        self._rows = progress.rows_done
         notify(PageStored(progress.entity, progress.rows_done, progress.rows_expected, progress.complete))
         if time.monotonic() >= self._next:
             of = f" of {progress.rows_expected}" if progress.rows_expected else ""
             self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {progress.pages_done} pages")
             self._next = time.monotonic() + PROGRESS_SECONDS
+        if not progress.complete:
+            self.pause_if_due()
+
+    def waited(self) -> None:
+        """End the wait for the org, if there is a reason. Raises `CopyPaused`."""
+        self.pause_if_due()
+
+    def pause_if_due(self) -> None:
+        """Raise `CopyPaused` if there is a reason to."""
+        if reason := self._why_not_now():
+            raise CopyPaused(self._entity, self._rows, reason)
 
 
 def _described(report: SnapshotReport) -> str:

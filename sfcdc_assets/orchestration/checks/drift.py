@@ -13,13 +13,13 @@ from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.tables.rolling_audits import RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.reconciliation.rolling_audit import RollingReport, look
 from sfcdc_assets.reconciliation.verify import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.timeline.suspect import Reason
 
 NAME = "equals_the_org"
@@ -43,12 +43,12 @@ COMPARED = (
 )
 def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
     """Pass when something was compared in the last day, and nothing is known to differ from the org."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    with org.connect(warehouse) as connected:
-        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+    with opened_run("", lake, org) as run:
+        warehouse, settings = run.warehouse, run.settings
+        known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
         states = auditable(entity_states(warehouse, known))
         built = {state.entity: state.channel for state in states}
-        report = look(warehouse, connected, built, {}, {}, settings.audit_percent)
+        report = look(run, built, {}, {})
     return result_of_look(warehouse, report, list(known))
 
 

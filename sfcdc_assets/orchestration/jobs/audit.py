@@ -16,12 +16,11 @@ from sfcdc_assets.orchestration.jobs.request import one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import NIGHTLY, retried
 from sfcdc_assets.orchestration.jobs.snapshot import LONG
 from sfcdc_assets.orchestration.jobs.sync import AFTER
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
 from sfcdc_assets.orchestration.run_scope import RunScope
 from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.settings import load_settings
 
 
 class AuditConfig(dg.Config):
@@ -45,22 +44,14 @@ def compare(
     context: dg.OpExecutionContext, config: AuditConfig, lake: LakeResource, org: OrgResource, run_scope: RunScope
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Read the org by Bulk API 2.0, compare record sets and every value, and evaluate the checks."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    with retried(context), org.connect(warehouse) as connected:
-        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
+    with retried(context), opened_run(context.run_id, lake, org) as run:
+        warehouse, settings = run.warehouse, run.settings
+        known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
         wanted = {entity: of for entity, of in known.items() if not config.entities or entity in config.entities}
         built = _built(warehouse, wanted)
-        with Poller(warehouse, connected, math.inf, NOW) as lander:
+        with Poller(warehouse, run.org, math.inf, NOW) as lander:
             # Other runs bring the tables up to date meanwhile, if any do; this one has no Spark.
-            reports = audit(
-                warehouse,
-                connected,
-                built,
-                config.budget,
-                lander=lander,
-                visibility_seconds=settings.visibility_seconds,
-                rounds=1,
-            )
+            reports = audit(run, built, lander, config.budget, rounds=1)
     for report in reports:
         context.log.info(f"{report.entity}: {report.compared} compared, {len(report.differences)} differences")
     result = drift.result_of_audit(reports, [each for each in wanted if each not in built])

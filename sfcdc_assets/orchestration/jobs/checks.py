@@ -10,9 +10,8 @@ from sfcdc_assets.orchestration.checks.evaluations import evaluations
 from sfcdc_assets.orchestration.jobs.request import one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import retried
 from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
 from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.settings.settings import load_settings
 
 MOST_LOOKS = 500
 """In one run; the budget of an hour is less."""
@@ -23,10 +22,10 @@ def check_all(
     context: dg.OpExecutionContext, lake: LakeResource, org: OrgResource
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
     """Compare records with the org as far as the hour's budget goes, and evaluate the checks."""
-    warehouse, settings = lake.warehouse(), load_settings()
-    with retried(context), org.connect(warehouse) as connected:
-        known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        found = audit_some(warehouse, connected, known, {}, (), settings.audit_percent, MOST_LOOKS)
+    with retried(context), opened_run(context.run_id, lake, org) as run:
+        warehouse, settings = run.warehouse, run.settings
+        known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
+        found = audit_some(run, known, {}, (), MOST_LOOKS)
     result = drift.result_of_look(warehouse, found.report, list(found.entities))
     for evaluation in evaluations(warehouse, settings, known={drift.NAME: result}):
         context.log.info(f"{evaluation.check_name}: {'passed' if evaluation.passed else 'failed'}")

@@ -5,11 +5,10 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import LandedOnly, Lander, Poller
 from sfcdc_assets.orchestration.assets.each_entity import chosen
 from sfcdc_assets.orchestration.assets.keys import ENTITY, ORG
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.settings.setting_values import of_this_org
 from sfcdc_assets.settings.settings import Settings
 
@@ -53,11 +52,11 @@ class RunRequestConfig(dg.Config):
     """Given by the sensor too: how long the run begins and goes on with copies of entities; the next one has the rest.
     0: until all are done."""
 
-    def lander(self, warehouse: Warehouse, org: OrgConnection, settings: Settings, run_id: str) -> Lander:
+    def lander(self, run: OrgRunContext) -> Lander:
         """Return how the run lands."""
         if self.landed_through_ms is None or self.channel is None:
-            return Poller(warehouse, org, settings.settle_seconds, run_id=run_id)
-        return LandedOnly(warehouse, {self.channel: self.landed_through_ms})
+            return Poller(run.warehouse, run.org, run.settings.settle_seconds, run_id=run.run_id)
+        return LandedOnly(run.warehouse, {self.channel: self.landed_through_ms})
 
     def of(self, known: dict[str, str], settings: Settings) -> dict[str, str]:
         """Return the run's entities with their channels. Raises `UnknownEntity`."""

@@ -10,7 +10,7 @@ from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.checks.drift import auditable
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation.rolling_audit import RollingReport, look
 from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
@@ -26,17 +26,15 @@ class RunAudit:
 
 
 def audit_some(
-    warehouse: Warehouse,
-    org: OrgConnection,
+    run: OrgRunContext,
     known: Mapping[str, str],
     landed_until_ms: Mapping[str, int],
     applied: Sequence[Applied],
-    percent: float,
     most_looks: int = 1,
 ) -> RunAudit:
-    """Compare what the run has changed, and what was not looked at for longest. `percent`: SFCDC_AUDIT_PERCENT."""
-    states = {state.entity: state for state in auditable(entity_states(warehouse, known))}
-    raw_events = RawEvents.open(warehouse)
+    """Compare what the run has changed, and what was not looked at for longest, within SFCDC_AUDIT_PERCENT."""
+    states = {state.entity: state for state in auditable(entity_states(run.warehouse, known))}
+    raw_events = RawEvents.open(run.warehouse)
     changed = {
         each.report.entity: {
             record_id
@@ -49,7 +47,7 @@ def audit_some(
         if each.report.events
     }
     built = {entity: state.channel for entity, state in states.items()}
-    return RunAudit(look(warehouse, org, built, changed, landed_until_ms, percent, most_looks), states)
+    return RunAudit(look(run, built, changed, landed_until_ms, most_looks), states)
 
 
 def hand_on(warehouse: Warehouse, audit: RunAudit) -> None:

@@ -59,11 +59,12 @@ def choose(
     not. Their copies begin, some at a time."""
     with (
         retried(context),
-        started_run(context, config, lake, org, run_scope) as run,
+        started_run(context, config, lake, org, spark, run_scope) as started,
         run_scope.kept_if_done() as opened,
     ):
-        taker = SnapshotTaker(run.warehouse, run.org, run.landing, spark, run.settings)
-        states = taker.states(run.entities)
+        run = started.run
+        taker = SnapshotTaker(run, started.landing)
+        states = taker.states(started.entities)
         wanted = {state.entity: state for state in states if state.needs_snapshot or config.entities}
         records = taker.in_order(list(wanted.values()))
         if len(records) > 1 and not config.entities:

@@ -1,4 +1,4 @@
-"""What the first step of a run has before its work begins: settings, org, who lands, and the run's entities."""
+"""What the first step of a run has before its work begins: its context, who lands, and the run's entities."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import dagster as dg
 
 from sfcdc_assets.entities.entities import entity_channels
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Lander
 from sfcdc_assets.orchestration.jobs.request import RunRequestConfig, add_partitions
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource, opened_run
 from sfcdc_assets.orchestration.run_scope import RunScope
-from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
-from sfcdc_assets.settings.settings import Settings, load_settings
 
 BEGINNING_SECONDS = 10.0
 """How long a run that applies what is landed waits in all for an org that answers no request."""
@@ -26,9 +24,7 @@ BEGINNING_SECONDS = 10.0
 class StartedRun:
     """`known`: every entity with its channel; `entities`: those of them that the run is about."""
 
-    warehouse: Warehouse
-    settings: Settings
-    org: OrgConnection
+    run: OrgRunContext
     landing: Lander
     known: Mapping[str, str]
     entities: Mapping[str, str]
@@ -40,19 +36,19 @@ def started_run(
     config: RunRequestConfig,
     lake: LakeResource,
     org: OrgResource,
+    spark: SparkResource,
     run_scope: RunScope,
 ) -> Iterator[StartedRun]:
     """Keep the session with the org and the subscription open for the steps that follow, unless the step in this block
     fails: then they are closed, and a retry opens its own. Raises `UnknownEntity`, and what connecting raises."""
-    warehouse, settings = lake.warehouse(), load_settings()
     with run_scope.kept_if_done() as opened:
         # Of what a sensor has landed nothing waits for an org that answers no request.
         is_in_a_hurry = config.follow_seconds > 0
         with unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)) if is_in_a_hurry else nullcontext():
-            connected = opened.enter_context(org.connect(warehouse))
-            known = entity_channels(warehouse, settings.channels, settings.entities, connected.members)
-        landing = config.lander(warehouse, connected, settings, context.run_id)
+            run = opened.enter_context(opened_run(context.run_id, lake, org, spark))
+            known = entity_channels(run.warehouse, run.settings.channels, run.settings.entities, run.org.members)
+        landing = config.lander(run)
         opened.enter_context(landing)
-        entities = config.of(known, settings)
+        entities = config.of(known, run.settings)
         add_partitions(context.instance, entities)
-        yield StartedRun(warehouse, settings, connected, landing, known, entities)
+        yield StartedRun(run, landing, known, entities)

@@ -26,6 +26,7 @@ from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.orchestration.jobs.started_run import StartedRun, started_run
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource
 from sfcdc_assets.orchestration.run_scope import RunScope
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.progress import WorkFound, notify
 from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
@@ -39,9 +40,10 @@ AFTER = {"after": dg.In(dg.Nothing)}
 
 @dataclass(frozen=True)
 class Landed:
-    """A run under way, and the entities that have work."""
+    """A run under way, every entity that is known with its channel, and those that have work."""
 
-    run: StartedRun
+    run: OrgRunContext
+    known: Mapping[str, str]
     catch_up: CatchUp
     reports: RunReports
     states: Mapping[str, EntityState]
@@ -83,17 +85,10 @@ def land(
     run_scope: RunScope,
 ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
     """Land what the channels bring, and find out which entities have work."""
-    with retried(context), started_run(context, config, lake, org, run_scope) as run:
+    with retried(context), started_run(context, config, lake, org, spark, run_scope) as started:
+        run = started.run
         catch_up, reports = catch_up_of_run(
-            context,
-            run.warehouse,
-            run.org,
-            run.landing,
-            spark,
-            run.settings,
-            run.entities,
-            run.known,
-            every_entity=False,
+            context, run, started.landing, started.entities, started.known, every_entity=False
         )
         reports.log = context.log
         states = {state.entity: state for state in catch_up.land()}
@@ -103,25 +98,24 @@ def land(
         yield from reports.take()
         notify(WorkFound(tuple(states)))
         context.log.info(f"Entities with work: {', '.join(states) or 'none'}.")
-        following = _following(context, config, run)
+        following = _following(context, config, started)
         if states and following is not None:
             # Dagster takes an evaluation of a run for that of all its materializations: the run may go on for minutes,
             # and the checks would read "not evaluated" until its last step.
             yield from evaluations(run.warehouse, run.settings)
-        run_scope.hand_on(Landed(run, catch_up, reports, states, following))
+        run_scope.hand_on(Landed(run, started.known, catch_up, reports, states, following))
         yield dg.Output(None)
 
 
-def _following(context: dg.OpExecutionContext, config: RunRequestConfig, run: StartedRun) -> Following | None:
+def _following(context: dg.OpExecutionContext, config: RunRequestConfig, started: StartedRun) -> Following | None:
     if not config.follow_seconds:
         return None
     instance, queued = context.instance, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
     return Following(
-        run.warehouse,
-        run.landing,
-        run.entities,
-        run.known,
-        run.org.privacy,
+        started.run,
+        started.landing,
+        started.entities,
+        started.known,
         config.follow_seconds,
         gives_way=lambda: instance.get_runs_count(queued) > 0,
     )
@@ -212,7 +206,7 @@ def check(context: dg.OpExecutionContext, run_scope: RunScope) -> Iterator[dg.As
     landed = run_scope.handed_on(Landed)
     run, applied, until_ms = landed.run, list(landed.applied.values()), landed.catch_up.landed_until_ms
     with unanswered_at_most(UnansweredTime(HEALING_SECONDS)):  # the sensor waits for this run
-        found = outcome_of(audit_some, run.warehouse, run.org, run.known, until_ms, applied, run.settings.audit_percent)
+        found = outcome_of(audit_some, run, landed.known, until_ms, applied)
     known = {}
     if isinstance(found, Exception):
         context.log.warning(f"No records were compared with the org: {found}")

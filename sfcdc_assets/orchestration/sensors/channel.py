@@ -221,7 +221,7 @@ def _look(
         position, through_ms = report.complete_position, report.complete_through_ms
         # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
         waits = report.has_answered or bool(requests) or not retries_at_once
-        noted = note_cut_of(warehouse, states, channel, position, through_ms, clock.now_ms(), waits_for_first=waits)
+        noted = note_cut_of(warehouse, states, channel, position, through_ms, waits_for_first=waits)
         looked.cut_owed = bool(work[SYNC.name]) or noted.rows_are_ahead
         looked.is_unproven = noted.is_unproven
         looked.versions = versions

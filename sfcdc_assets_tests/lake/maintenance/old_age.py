@@ -28,7 +28,6 @@ import pytest
 
 from sfcdc_assets.apply.entity_tables import evolve_tables
 from sfcdc_assets.apply.plan import plan
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.entities.open_tables import OpenTables
@@ -43,6 +42,7 @@ from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.lake.maintenance.aged_warehouse import RECORD, AgedLog, age_entity, age_raw_events
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
+from sfcdc_assets_tests.run_contexts import run_on
 
 ROOT = Path(__file__).parents[3]
 YOUNG = 100
@@ -86,16 +86,8 @@ def a_status(warehouse: Warehouse) -> None:
 def a_plan(warehouse: Warehouse) -> None:
     """An apply until its job begins: tables are opened and what is new is found."""
     spark: Any = None
-    tables = evolve_tables(
-        OpenTables.open(warehouse, ENTITY),
-        warehouse,
-        RawEvents.open(warehouse),
-        Schemas(warehouse),
-        NOTHING_PRIVATE,
-        CHANNEL,
-        spark=lambda: spark,
-        now_ms=clock.now_ms,
-    )
+    opened = OpenTables.open(warehouse, ENTITY)
+    tables = evolve_tables(run_on(warehouse), opened, RawEvents.open(warehouse), Schemas(warehouse), CHANNEL)
     planned = plan(tables, spark, None)
     tables.raw_events.files(ENTITY, CHANNEL, planned.batch.after, planned.batch.up_to)
 

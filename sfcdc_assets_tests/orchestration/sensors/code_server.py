@@ -10,9 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import LandedOnly
@@ -22,12 +20,13 @@ from sfcdc_assets.orchestration.jobs import SNAPSHOT
 from sfcdc_assets.orchestration.resources import OrgResource
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
+from sfcdc_assets_tests.run_contexts import run_on
 
 
 class CodeServer:
@@ -112,36 +111,15 @@ def landed_through_ms(request: dg.RunRequest) -> int:
 
 def snapshot(stream: Stream, state: EntityState, landed: LandedOnly) -> None:
     """Day zero of an entity."""
-    watermarks = Watermarks(stream.warehouse, landed, 5.0, clock_ms=stream.clock, sleep=stream.clock.sleep)
-    take_snapshot(
-        stream.warehouse,
-        stream.connected,
-        state.entity,
-        state.channel,
-        lambda position: watermarks.of(state.channel, position),
-        spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
-        at_least=state.entity_suspect or 0,
-        clock_ms=stream.clock,
-    )
+    run = run_on(stream.warehouse, stream.connected, visibility_seconds=5.0)
+    watermarks, wanted = Watermarks(run, landed), ToCopy(state.entity, state.channel, state.entity_suspect or 0)
+    take_snapshot(run, wanted, lambda position: watermarks.of(state.channel, position))
 
 
 def catch_up(stream: Stream, entities: dict[str, str], landed: LandedOnly) -> None:
     """What a run of `sync` does."""
-
-    CatchUp(
-        stream.warehouse,
-        stream.connected,
-        landed,
-        entities,
-        entities,
-        Applier(stream.warehouse, lambda: None, NOTHING_PRIVATE, "a run"),  # type: ignore[arg-type, return-value]
-        ApplyListener(),
-        every_entity=False,
-        visibility_seconds=5.0,
-        describe_seconds=900.0,
-        clock_ms=stream.clock,
-        sleep=stream.clock.sleep,
-    ).run()
+    run = run_on(stream.warehouse, stream.connected, visibility_seconds=5.0, describe_seconds=900.0)
+    CatchUp(run, landed, entities, entities, ApplyListener(), every_entity=False).run()
 
 
 def streams_end(stream: Stream) -> None:

@@ -17,19 +17,19 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.org_connection.open_org import connect_for
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.run_context import no_spark
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.run_contexts import run_on
 
 CHANNEL, ENTITY = "/data/ChangeEvents", "Account"
 STOPPED = "stopped before the commit"
@@ -92,19 +92,10 @@ def land_and_apply(*, snapshot: bool = False, stop_before: str | None = None) ->
         with Poller(warehouse, org, settings.settle_seconds, patience) as poller:
             if snapshot:
                 at = poller.land(CHANNEL).position
-                take_snapshot(warehouse, org, ENTITY, CHANNEL, lambda _: at, spark=_no_spark, lag_ms=0)
-            CatchUp(
-                warehouse,
-                org,
-                poller,
-                {ENTITY: CHANNEL},
-                {ENTITY: CHANNEL},
-                Applier(warehouse, lambda: _no_spark, NOTHING_PRIVATE, "a test"),  # type: ignore[arg-type, return-value]
-                ApplyListener(),
-                every_entity=False,
-                visibility_seconds=settings.visibility_seconds,
-                describe_seconds=settings.describe_seconds,
-            ).run()
+                at_once = run_on(warehouse, org, no_spark, visibility_seconds=0.0)
+                take_snapshot(at_once, ToCopy(ENTITY, CHANNEL), lambda _: at)
+            known = {ENTITY: CHANNEL}
+            CatchUp(run_on(warehouse, org), poller, known, known, ApplyListener(), every_entity=False).run()
     return len(conflicts)
 
 

@@ -21,8 +21,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from sfcdc_assets.apply.apply_changes import apply_entity
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.apply.apply_changes import ToApply, apply_entity
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
@@ -31,6 +30,7 @@ from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.apply.large_transaction import measured, peaks_of_spark, status
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.run_contexts import run_on
 
 FEW = 500
 SECONDS = 1200
@@ -87,7 +87,7 @@ def applied(folders: Sequence[Path]) -> list[Held]:
 
     def apply(folder: Path, what: str) -> None:
         warehouse = Warehouse(str(folder / what))
-        report = apply_entity(warehouse, spark, NOTHING_PRIVATE, ENTITY, CHANNEL, "driver memory")
+        report = apply_entity(run_on(warehouse, spark=lambda: spark), ToApply(ENTITY, CHANNEL))
         assert report.key_ranges_written, report
 
     warm_up, *measured_ones = folders

@@ -18,9 +18,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from sfcdc_assets.apply.apply_changes import apply_entity
+from sfcdc_assets.apply.apply_changes import ToApply, apply_entity
 from sfcdc_assets.apply.note_cut import note_cut
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
@@ -30,7 +29,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.org_connection.org_connection import connect
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
@@ -38,6 +37,7 @@ from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
 from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
+from sfcdc_assets_tests.run_contexts import run_on
 
 ROOT = Path(__file__).parents[3]
 ENTITIES = ("Account", "Contact")
@@ -124,6 +124,7 @@ def watched() -> Figures:
     warehouse, channels = Warehouse(settings.warehouse), dict.fromkeys(ENTITIES, CHANNEL)
     spark = spark_session(settings)
     with connect(settings) as org, Poller(warehouse, org, settings.settle_seconds) as poller:
+        run = run_on(warehouse, org, lambda: spark)
 
         def apply() -> None:
             # Nothing that is older than what was read from the org may be missing.
@@ -131,14 +132,12 @@ def watched() -> Figures:
             landed = poller.land(CHANNEL, patience)
             position = landed.complete_position
             for entity in ENTITIES:
-                apply_entity(warehouse, spark, NOTHING_PRIVATE, entity, CHANNEL, "large transaction", position)
-            assert note_cut(warehouse, channels, CHANNEL, position, landed.complete_through_ms, clock.now_ms()).cut
+                apply_entity(run, ToApply(entity, CHANNEL, position))
+            assert note_cut(warehouse, channels, CHANNEL, position, landed.complete_through_ms).cut
 
-        watermarks = Watermarks(warehouse, poller, 0)
+        watermarks = Watermarks(run, poller)
         for entity in ENTITIES:
-            take_snapshot(
-                warehouse, org, entity, CHANNEL, lambda position: watermarks.of(CHANNEL, position), spark=lambda: spark
-            )
+            take_snapshot(run, ToCopy(entity, CHANNEL), lambda position: watermarks.of(CHANNEL, position))
         apply()
         print("day zero", flush=True)
         sys.stdin.readline()

@@ -30,17 +30,15 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from sfcdc_assets.apply.apply_changes import Applier, ApplyReport
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.change_events.columns import columns
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import LandedOnly
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.snapshot.pages import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -53,6 +51,7 @@ from sfcdc_assets_tests.change_events.written_event import (
     payload,
     texts,
 )
+from sfcdc_assets_tests.run_contexts import run_on
 
 CHANNEL = "/data/ChangeEvents"
 EVENTS = 20
@@ -202,38 +201,27 @@ class Counts:
             yield
 
 
-def catch_up(of: Entities, spark: SparkSession) -> None:
-    """A run over all entities."""
-    run_of(of, lambda: spark, ApplyListener()).run()
+def catch_up(of: Entities, spark: SparkSession | None = None, listener: ApplyListener | None = None) -> None:
+    """A run over all entities, when the last event has come."""
+    channels, landed = dict.fromkeys(of.names, CHANNEL), LandedOnly(of.warehouse, {CHANNEL: BEGUN_MS})
+    run = run_on(of.warehouse, _NoOrg(), lambda: spark, visibility_seconds=0.0, describe_seconds=FOREVER_SECONDS)
+    with clock.using(_TimeOf(of)):
+        CatchUp(run, landed, channels, channels, listener or ApplyListener(), every_entity=False).run()
 
 
-def run_of(
-    of: Entities,
-    spark: Callable[[], SparkSession],
-    listener: ApplyListener,
-    on_commit: Callable[[ApplyReport, EntityTables], None] = lambda report, tables: None,
-) -> CatchUp:
-    """A run that somebody listens to."""
-    channels = dict.fromkeys(of.names, CHANNEL)
-    return CatchUp(
-        of.warehouse,
-        _NoOrg(),  # type: ignore[arg-type]  # nothing is asked of it
-        LandedOnly(of.warehouse, {CHANNEL: BEGUN_MS}),
-        channels,
-        channels,
-        Applier(of.warehouse, spark, NOTHING_PRIVATE, "many entities", on_commit=on_commit),
-        listener,
-        every_entity=False,
-        visibility_seconds=0.0,
-        describe_seconds=FOREVER_SECONDS,
-        clock_ms=lambda: BEGUN_MS + of.position * 1000,
-    )
+class _TimeOf(clock.Clock):
+    """An event a second."""
+
+    def __init__(self, of: Entities) -> None:
+        self._of = of
+
+    def now_ms(self) -> int:
+        return BEGUN_MS + self._of.position * 1000
 
 
 class _NoOrg:
     """All that a run takes from the org where nothing is read back and no object is described."""
 
-    privacy = NOTHING_PRIVATE
     session = SimpleNamespace(calls=0)
 
     def describe(self, entity: str) -> None:

@@ -17,7 +17,6 @@ from sfcdc_assets.apply import attempt, batch_events
 from sfcdc_assets.apply.apply_changes import Applier, ToApply, apply_entity
 from sfcdc_assets.apply.entity_batch import EntityBatch
 from sfcdc_assets.apply.spark_job import Outcome
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -25,6 +24,7 @@ from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives.quiet_life import quiet
 from sfcdc_assets_tests.pipeline.version_checks import in_order
+from sfcdc_assets_tests.run_contexts import run_on
 
 NAMES = ("First__c", "Second__c")
 
@@ -109,7 +109,7 @@ def entities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entities:
 
 
 def applied(entities: Entities, name: str) -> Any:
-    return apply_entity(entities.warehouse, None, NOTHING_PRIVATE, name, CHANNEL, "a test")  # type: ignore[arg-type]
+    return apply_entity(run_on(entities.warehouse), ToApply(name, CHANNEL))
 
 
 def batches_of(entities: Entities, name: str) -> int:
@@ -164,7 +164,7 @@ def test_an_entity_with_several_batches_keeps_no_other_waiting(
         return apply(spark, some)
 
     monkeypatch.setattr(attempt, "apply_events", noted)
-    applier = Applier(entities.warehouse, lambda: None, NOTHING_PRIVATE, "a test")  # type: ignore[arg-type, return-value]
+    applier = Applier(run_on(entities.warehouse))
     wanted = {name: ToApply(name, CHANNEL) for name in NAMES}
     for name, prepared in applier.prepare(list(wanted.values())).items():
         applier.commit(wanted[name], prepared)

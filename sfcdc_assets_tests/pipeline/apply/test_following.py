@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -11,6 +12,7 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from sfcdc_assets.apply import following
 from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 
@@ -39,14 +41,14 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Has things done, one after another, each time a run waits for more."""
 
     def do(*things: Callable[[], object]) -> None:
-        waiting, sleep = list(things), following.clock.sleep
+        waiting = list(things)
 
         def slept(seconds: float) -> None:
             if waiting:
                 waiting.pop(0)()
-            sleep(seconds)
+            clock.sleep(seconds)
 
-        monkeypatch.setattr(following.Following.__init__, "__kwdefaults__", {"monotonic": None, "sleep": slept})
+        monkeypatch.setattr(following, "clock", SimpleNamespace(current=clock.current, sleep=slept))
 
     return do
 

@@ -25,6 +25,7 @@ from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Counts, Entities, catch_up, measure
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.run_contexts import run_on
 
 NAMES = tuple(f"Entity{number}__c" for number in range(5))
 
@@ -54,7 +55,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def applied(entities: Entities, spark: SparkSession | None = None) -> Mapping[str, ApplyReport | Exception]:
     wanted = [ToApply(name, CHANNEL) for name in NAMES]
-    return apply_entities(entities.warehouse, spark, NOTHING_PRIVATE, wanted, "a test")  # type: ignore[arg-type]
+    return apply_entities(run_on(entities.warehouse, spark=lambda: spark), wanted)
 
 
 def errors(found: Mapping[str, ApplyReport | Exception]) -> dict[str, type]:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.reconciliation.rebuild import remove_layers
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 TEXT = "a text that is large enough\n" * 50
@@ -42,15 +41,7 @@ def watermark(copy: Copy) -> int:
 
 def snapshot_at(copy: Copy, position: int) -> None:
     """One whose watermark was noted a while ago."""
-    take_snapshot(
-        copy.warehouse,
-        copy.org,
-        "Account",
-        copy.channel,
-        lambda least: max(least, position),
-        spark=session_of_tests,
-        clock_ms=lambda: copy.now,
-    )
+    take_snapshot(copy.run, ToCopy("Account", copy.channel), lambda least: max(least, position))
 
 
 def test_a_second_snapshot_at_the_watermark_of_the_first_leaves_each_text_once(copy: Copy) -> None:

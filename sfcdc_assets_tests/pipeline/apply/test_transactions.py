@@ -13,9 +13,8 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from typer.testing import CliRunner
 
-from sfcdc_assets.apply.apply_changes import apply_entity
+from sfcdc_assets.apply.apply_changes import ToApply, apply_entity
 from sfcdc_assets.apply.note_cut import note_cut
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.consistent_cut import open_cut
@@ -29,6 +28,7 @@ from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.story import go_on, land_a_piece, story
+from sfcdc_assets_tests.run_contexts import run_on
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
 TABLES = ROOT / "docs" / "tables.md"
@@ -75,10 +75,9 @@ class Conversions:
 
     def apply(self, entity: str) -> None:
         """Bring one entity's tables as far as they may go, and note the cut if that completes one."""
-        apply_entity(self.warehouse, session_of_tests(), NOTHING_PRIVATE, entity, CHANNEL, "test")
+        apply_entity(run_on(self.warehouse, spark=session_of_tests), ToApply(entity, CHANNEL))
         position = RawEvents.open(self.warehouse).complete_position(CHANNEL)
-        now = clock.now_ms()
-        note_cut(self.warehouse, dict.fromkeys(ENTITIES, CHANNEL), CHANNEL, position, now, now)
+        note_cut(self.warehouse, dict.fromkeys(ENTITIES, CHANNEL), CHANNEL, position, clock.now_ms())
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.apply.apply_changes import ApplyReport, apply_entity
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -19,6 +18,7 @@ from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.run_contexts import run_on
 
 MOST = 60
 """More commits than any of the works below has."""
@@ -42,7 +42,7 @@ def change(life: QuietLife, text: str) -> None:
 
 def rebuild(life: QuietLife) -> None:
     def apply(tables: Warehouse) -> ApplyReport:
-        return apply_entity(tables, None, NOTHING_PRIVATE, ENTITY, CHANNEL, "test")  # type: ignore[arg-type]
+        return apply_entity(run_on(tables), ToApply(ENTITY, CHANNEL))
 
     rebuild_entity(life.warehouse, ENTITY, CHANNEL, apply)
 

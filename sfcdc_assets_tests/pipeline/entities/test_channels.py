@@ -18,7 +18,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.settings.settings import load_settings
@@ -27,6 +27,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.story import BULK, go_on, land_a_piece, ledger, make_channel, story, unhealed
 from sfcdc_assets_tests.pipeline.version_checks import in_order
+from sfcdc_assets_tests.run_contexts import run_on
 
 SEED = 61
 SALES = "/data/Sales__chn"
@@ -174,11 +175,11 @@ def test_an_object_on_two_channels_is_applied_once_and_follows_the_settings_when
     assert_equal(org)
 
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=BULK, method="GET")
-    with connect(load_settings()) as connected, pytest.raises(ApiLimitReached):
+    with connect(load_settings()) as connected:
         # One that has its watermark on the old channel and must not be gone on with.
-        take_snapshot(
-            Warehouse(str(org.warehouse)), connected, "Account", SALES, lambda _: 10**6, spark=session_of_tests
-        )
+        run = run_on(Warehouse(str(org.warehouse)), connected, session_of_tests)
+        with pytest.raises(ApiLimitReached):
+            take_snapshot(run, ToCopy("Account", SALES), lambda _: 10**6)
     org.server.rest_faults.disarm()
     channels(monkeypatch, CHANNEL, SALES)  # applies "first" again, if positions are mixed
     update(org, third, Site="after the first change of settings")
@@ -224,7 +225,7 @@ def test_a_watermark_that_must_be_higher_than_what_was_landed_is_landed_for(org:
     """Entities that change to one channel in one run ask for different positions of it."""
     warehouse = Warehouse(load_settings().warehouse)
     with connect(load_settings()) as connected, Poller(warehouse, connected, 1.0) as poller:
-        watermarks = Watermarks(warehouse, poller, 0.0)
+        watermarks = Watermarks(run_on(warehouse, connected, visibility_seconds=0.0), poller)
         first = watermarks.of("/data/CaseChangeEvent")
         RawEvents.open(warehouse).skip_to("/data/CaseChangeEvent", first + 100)
         assert watermarks.of("/data/CaseChangeEvent", first + 100) == first + 100

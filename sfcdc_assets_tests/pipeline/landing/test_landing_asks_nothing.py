@@ -21,6 +21,7 @@ from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+from sfcdc_assets_tests.run_contexts import run_on
 
 HOUR_MS = 3_600_000
 
@@ -35,7 +36,7 @@ def described(org: Stream, seconds: float) -> int:
     """How many requests it takes to follow the describes of Account for so long, every 5 seconds."""
     calls, until = org.connected.session.calls, org.clock() + seconds * 1000
     while org.clock() < until:
-        follow_describes(org.warehouse, org.connected, ["Account"], org.clock(), HOUR_MS)
+        follow_describes(run_on(org.warehouse, org.connected), ["Account"], HOUR_MS)
         clock.sleep(5)
     return org.connected.session.calls - calls
 

@@ -20,10 +20,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply import batch_events
-from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, apply_entity
+from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.apply.catch_up import Applied, ApplyListener, CatchUp
 from sfcdc_assets.apply.note_cut import note_cut
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.org_life import OrgLife
@@ -38,8 +37,8 @@ from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
-from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.reconciliation.rebuild import rebuild_entity, remove_layers
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
@@ -58,6 +57,7 @@ from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
     vacuum,
     z_order,
 )
+from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 BEGUN = 1_735_689_600_000
@@ -258,9 +258,7 @@ class Life(ApplyListener):
         """As a tick without work does: rows that were read from the org just now may be ahead of the others until all
         that is older has landed."""
         report = self._poller.land(self.plan.channel, replace(until_settled(self.plan.settle), through_ms=self.clock()))
-        note_cut(
-            self.warehouse, known, self.plan.channel, report.complete_position, report.complete_through_ms, self.clock()
-        )
+        note_cut(self.warehouse, known, self.plan.channel, report.complete_position, report.complete_through_ms)
 
     def hear_of_losses(self) -> None:
         """What the org did to the stream last may not have been heard of: one process asks for its instance every ten
@@ -332,17 +330,14 @@ class Life(ApplyListener):
                     work.update(entity, record_id, {"OwnerId": owner})
 
     def _take_snapshots(self, states: Iterable[EntityState]) -> None:
-        watermarks = Watermarks(self.warehouse, self._poller, self.plan.visibility)
+        run = self._run(self.warehouse)
+        watermarks = Watermarks(run, self._poller)
         for state in [state for state in states if state.needs_snapshot]:
             with self._noted(state.entity), suppress(ViewAllMissing):  # the other entities go on
                 take_snapshot(
-                    self.warehouse,
-                    self._connected,
-                    state.entity,
-                    state.channel,
+                    run,
+                    ToCopy(state.entity, state.channel),
                     lambda position, channel=state.channel: watermarks.of(channel, position),
-                    spark=self._session,
-                    lag_ms=longest_lag_ms(self.plan.visibility),
                 )
 
     @contextmanager
@@ -373,24 +368,14 @@ class Life(ApplyListener):
                     )
 
     def _catch_up(self, known: dict[str, str]) -> None:
-        CatchUp(
-            self.warehouse,
-            self._connected,
-            self._poller,
-            known,
-            known,
-            Applier(self.warehouse, self._session, NOTHING_PRIVATE, "life"),
-            self,
-            every_entity=False,
-            visibility_seconds=self.plan.visibility,
-            describe_seconds=0.0,
-        ).run()
+        CatchUp(self._run(self.warehouse), self._poller, known, known, self, every_entity=False).run()
 
     def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
-        return apply_entity(tables, self._session(), NOTHING_PRIVATE, entity, self.plan.channel, "rebuild")
+        return apply_entity(self._run(tables), ToApply(entity, self.plan.channel))
 
-    def _session(self) -> SparkSession:
-        return self._spark  # type: ignore[return-value]  # None where nothing uses it
+    def _run(self, tables: Warehouse) -> OrgRunContext:
+        visible, spark = self.plan.visibility, lambda: self._spark
+        return run_on(tables, self._connected, spark, visibility_seconds=visible, describe_seconds=0.0)
 
 
 @contextmanager

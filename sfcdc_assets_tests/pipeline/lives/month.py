@@ -15,10 +15,8 @@ from random import Random
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.apply.note_cut import note_cut
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
@@ -28,13 +26,15 @@ from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.lander import LandedOnly
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import clean_up_logs, tables, vacuum
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream
+from sfcdc_assets_tests.run_contexts import run_on
 
 HOUR, DAY = 3600, 86_400
 TICK_SECONDS = 100
@@ -151,50 +151,28 @@ class Month(ApplyListener):
         self.note_cuts()
 
     def _run(self, connected: OrgConnection) -> None:
-        stream, clock = self.stream, self.stream.clock
+        stream = self.stream
+        run = run_on(stream.warehouse, connected, visibility_seconds=5.0, describe_seconds=900.0)
         through = {channel: report.complete_through_ms for channel, report in self._reports.items()}
         landed = LandedOnly(stream.warehouse, through)
         entities = dict(CHANNELS)
-        for state in entity_states(stream.warehouse, entities, clock()):
+        for state in entity_states(stream.warehouse, entities, stream.clock()):
             if state.needs_snapshot:
-                self._snapshot(connected, state, landed)
-        CatchUp(
-            stream.warehouse,
-            connected,
-            landed,
-            entities,
-            entities,
-            Applier(stream.warehouse, lambda: None, NOTHING_PRIVATE, "month"),  # type: ignore[arg-type, return-value]
-            self,
-            every_entity=False,
-            visibility_seconds=5.0,
-            describe_seconds=900.0,
-            clock_ms=clock,
-            sleep=clock.sleep,
-        ).run()
+                self._snapshot(run, state, landed)
+        CatchUp(run, landed, entities, entities, self, every_entity=False).run()
 
     def note_cuts(self) -> None:
         """What a tick does when nothing is left to do."""
         for channel, report in self._reports.items():
             warehouse = self.stream.warehouse
             position, through = report.complete_position, report.complete_through_ms
-            noted = note_cut(warehouse, dict(CHANNELS), channel, position, through, self.stream.clock())
+            noted = note_cut(warehouse, dict(CHANNELS), channel, position, through)
             self.figures.cuts += noted.cut is not None
 
-    def _snapshot(self, connected: OrgConnection, state: EntityState, landed: LandedOnly) -> None:
-        stream, clock = self.stream, self.stream.clock
-        watermarks = Watermarks(stream.warehouse, landed, 5.0, clock_ms=clock, sleep=clock.sleep)
+    def _snapshot(self, run: OrgRunContext, state: EntityState, landed: LandedOnly) -> None:
+        watermarks, wanted = Watermarks(run, landed), ToCopy(state.entity, state.channel, state.entity_suspect or 0)
         try:
-            take_snapshot(
-                stream.warehouse,
-                connected,
-                state.entity,
-                state.channel,
-                lambda position: watermarks.of(state.channel, position),
-                spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
-                at_least=state.entity_suspect or 0,
-                clock_ms=clock,
-            )
+            take_snapshot(run, wanted, lambda position: watermarks.of(state.channel, position))
         except ViewAllMissing:
             self.figures.refused_snapshots += 1
             self._has_work = True

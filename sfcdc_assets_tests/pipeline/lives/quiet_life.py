@@ -3,7 +3,7 @@ sockets, client and tables, one simulated clock, and neither Spark nor Dagster."
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.org_connection.run_context import OrgRunContext, no_spark
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
-from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.reconciliation.rebuild import remove_layers
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
+from sfcdc_assets_tests.run_contexts import run_on
 
 VISIBILITY = 5.0
 LONGEST_LAG_MS = longest_lag_ms(VISIBILITY)
@@ -57,18 +57,12 @@ class QuietLife:
     def catch_up(self) -> None:
         """A run; no snapshot."""
         with Poller(self.warehouse, self._stream.connected, SETTLE) as poller:
-            CatchUp(
-                self.warehouse,
-                self._stream.connected,
-                poller,
-                {ENTITY: CHANNEL},
-                {ENTITY: CHANNEL},
-                Applier(self.warehouse, lambda: _no_spark, NOTHING_PRIVATE, "a test"),  # type: ignore[arg-type, return-value]
-                ApplyListener(),
-                every_entity=False,
-                visibility_seconds=VISIBILITY,
-                describe_seconds=0.0,
-            ).run()
+            known = {ENTITY: CHANNEL}
+            CatchUp(self._run(), poller, known, known, ApplyListener(), every_entity=False).run()
+
+    def _run(self, spark: Callable[[], Any] = lambda: None) -> OrgRunContext:
+        visible = VISIBILITY
+        return run_on(self.warehouse, self._stream.connected, spark, visibility_seconds=visible, describe_seconds=0.0)
 
     def poll(self) -> int:
         """Land what there is, and return the last position."""
@@ -77,15 +71,7 @@ class QuietLife:
     def snapshot(self, watermark_at: int | None = None) -> SnapshotReport:
         """Take one, pinned to all that has landed or to an earlier position."""
         landed = self.poll() if watermark_at is None else watermark_at
-        return take_snapshot(
-            self.warehouse,
-            self._stream.connected,
-            ENTITY,
-            CHANNEL,
-            lambda _: landed,
-            spark=_no_spark,
-            lag_ms=LONGEST_LAG_MS,
-        )
+        return take_snapshot(self._run(no_spark), ToCopy(ENTITY, CHANNEL), lambda _: landed)
 
     def rebuild(self) -> None:
         """The layers were removed by hand."""
@@ -133,10 +119,6 @@ class QuietLife:
         """Nothing is suspect and the table is the org."""
         assert (self.open_suspects(), self.suspects()) == ({}, set())
         assert_same_rows(ENTITY, self.rows(), expected_rows(self.org, ENTITY))
-
-
-def _no_spark() -> Any:
-    raise AssertionError("no file has to be rewritten")
 
 
 @contextmanager

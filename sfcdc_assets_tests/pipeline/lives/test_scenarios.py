@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from sfcdc_assets.apply.apply_changes import Applier
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
@@ -21,8 +20,9 @@ from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.entities.entities import entity_channels, entity_states
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
-from sfcdc_assets.org_connection.org_connection import connect
-from sfcdc_assets.org_reads.take_snapshot import take_snapshot
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.reconciliation.verify import open_drift_suspects
@@ -37,6 +37,7 @@ from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
 from sfcdc_assets_tests.pipeline.lives.lives_plan import SETTLE
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 SALES = "/data/SalesEvents__chn"
@@ -66,7 +67,8 @@ class Follower:
     def catch_up(self) -> None:
         """What ticks and their runs do until nothing is suspect."""
         with connect(self.settings) as org, Poller(self.warehouse, org, SETTLE) as poller:
-            watermarks = Watermarks(self.warehouse, poller, 0.0)
+            run = self._run(org)
+            watermarks = Watermarks(run, poller)
             for _ in range(ROUNDS):
                 self.clock.advance(1_000)
                 poller.land(self.channel)
@@ -74,29 +76,26 @@ class Follower:
                 for state in entity_states(self.warehouse, known, self.clock()):
                     if state.needs_snapshot:
                         take_snapshot(
-                            self.warehouse,
-                            org,
-                            state.entity,
-                            state.channel,
+                            replace(run, settings=self.settings),
+                            ToCopy(state.entity, state.channel),
                             lambda position: watermarks.of(self.channel, position),
-                            spark=lambda: None,  # type: ignore[arg-type, return-value]  # nothing uses it
                         )
-                CatchUp(
-                    self.warehouse, org, poller, known, known,
-                    Applier(self.warehouse, lambda: None, NOTHING_PRIVATE, "run"),  # type: ignore[arg-type, return-value]
-                    ApplyListener(), every_entity=False, visibility_seconds=0.0, describe_seconds=0.0,
-                ).run()  # fmt: skip
+                CatchUp(run, poller, known, known, ApplyListener(), every_entity=False).run()
                 states = entity_states(self.warehouse, known, self.clock())
                 if not any(state.suspects_open or state.needs_snapshot for state in states):
                     return
                 self.clock.advance(4_000_000)
         raise AssertionError("it does not come to an end")
 
+    def _run(self, org: OrgConnection) -> OrgRunContext:
+        changed = self.settings.model_copy(update={"visibility_seconds": 0.0, "describe_seconds": 0.0})
+        return replace(run_on(self.warehouse, org), settings=changed)
+
     def audit(self) -> int:
         """Compare tables with the org; how many differences there are, which the next run heals."""
         with connect(self.settings) as org, Poller(self.warehouse, org, SETTLE) as poller:
             known = entity_channels(self.warehouse, [self.channel], (), org.members)
-            reports = audit(self.warehouse, org, known, lander=poller, visibility_seconds=0.0, rounds=0)
+            reports = audit(self._run(org), known, poller, rounds=0)
             return sum(open_drift_suspects(self.warehouse, report, self.clock()) for report in reports)
 
     def assert_equal_to_the_org(self) -> None:

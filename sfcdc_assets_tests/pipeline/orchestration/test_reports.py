@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -26,7 +26,7 @@ from sfcdc_assets.orchestration.assets.keys import (
 from sfcdc_assets.orchestration.assets.reports import RunReports
 from sfcdc_assets.orchestration.assets.tables_metadata import look_again
 from sfcdc_assets.org_reads.read_back import ReadBackReport
-from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, run_of
+from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 
 NAMES = ("First__c", "Second__c", "Third__c")
@@ -55,10 +55,11 @@ def run_reports(entities: Entities) -> Iterator[RunReports]:
 
 
 class Kept(ApplyListener):
-    """Keeps what is reported to it."""
+    """Keeps what is reported to it; of commits others hear."""
 
-    def __init__(self) -> None:
+    def __init__(self, reports: RunReports) -> None:
         self.applied: dict[str, Applied] = {}
+        self.committed = reports.committed  # type: ignore[method-assign]
 
     def brought_up_to_date(self, applied: Applied) -> None:
         self.applied[applied.report.entity] = applied
@@ -89,8 +90,8 @@ def test_no_table_is_opened_again_to_report_a_batch_and_the_report_is_that_of_op
     entities: Entities, run_reports: RunReports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SFCDC_SAMPLE_ROWS", "3")
-    kept = Kept()
-    run_of(entities, lambda: cast("Any", None), kept, run_reports.committed).run()
+    kept = Kept(run_reports)
+    catch_up(entities, listener=kept)
     assert list(kept.applied) == list(NAMES)
     with pytest.MonkeyPatch.context() as patch:
         again = opened(patch)
@@ -118,8 +119,8 @@ def test_no_table_is_opened_again_to_report_a_batch_and_the_report_is_that_of_op
 def test_what_came_after_the_commit_is_looked_at_again(
     entities: Entities, run_reports: RunReports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept()
-    run_of(entities, lambda: cast("Any", None), kept, run_reports.committed).run()
+    kept = Kept(run_reports)
+    catch_up(entities, listener=kept)
     first, second, third = kept.applied.values()
     nothing_read = ReadBackReport(
         **{field: 0 for field in ReadBackReport.__dataclass_fields__ if field != "error"}, error=None
@@ -137,14 +138,14 @@ def test_what_came_after_the_commit_is_looked_at_again(
 def test_a_commit_stands_though_its_tables_cannot_be_looked_at(
     entities: Entities, run_reports: RunReports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept()
+    kept = Kept(run_reports)
 
     def fails(*_: object, **__: object) -> None:
         raise OSError("the store does not answer")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables_metadata.TableLook, "of", fails)
-        run_of(entities, lambda: cast("Any", None), kept, run_reports.committed).run()
+        catch_up(entities, listener=kept)
     assert entities.differences() == []
     for applied in kept.applied.values():
         run_reports.brought_up_to_date(applied)

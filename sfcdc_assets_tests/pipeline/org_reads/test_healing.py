@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.apply import catch_up
-from sfcdc_assets.apply.catch_up import CatchUp
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.tables import gap_reconciliation
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
-from sfcdc_assets.org_reads import stale_reads
+from sfcdc_assets.org_reads import read_back, stale_reads
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -190,9 +189,9 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
     assert_healed(org)
 
 
-def defaults_of_reading() -> dict[str, Any]:
-    """What a run takes when it is not given it: how it sleeps, among it."""
-    return CatchUp.__init__.__kwdefaults__ or {}
+def pause_by(sleep: Callable[[float], object], patch: pytest.MonkeyPatch) -> None:
+    """How a run pauses between two reads of records from now on."""
+    patch.setattr(read_back, "clock", SimpleNamespace(now_ms=clock.now_ms, sleep=sleep))
 
 
 @pytest.fixture
@@ -200,18 +199,14 @@ def lag(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> Callable[[int
     """Lets REST lag by far more than SFCDC_VISIBILITY_SECONDS allows for, and catch up in the reader's nth pause."""
     settings = org.org.settings
     pauses: list[float] = []
-    defaults = defaults_of_reading()
 
     def install(until_pause: int) -> None:
         def sleep(seconds: float) -> None:
-            if seconds < 1:  # until an event is old enough to have its watermark after
-                clock.sleep(seconds)
-                return
             pauses.append(seconds)
             if len(pauses) == until_pause:
                 org.org.settings = settings
 
-        monkeypatch.setitem(defaults, "sleep", sleep)
+        pause_by(sleep, monkeypatch)
         monkeypatch.setattr(org.org, "settings", replace(settings, rest_delay=3_600_000))
         monkeypatch.setattr(stale_reads, "USUAL_LAGS", 100_000)  # no read is believed for want of time
 
@@ -267,8 +262,8 @@ def test_a_record_is_not_waited_for_longer_than_the_org_may_be_late(
 ) -> None:
     """After that the next read is believed, whatever it shows: in an org of its own, whose tables are wrong then."""
     pauses: list[float] = []
-    monkeypatch.setitem(defaults_of_reading(), "sleep", pauses.append)
-    monkeypatch.setattr(catch_up, "longest_lag_ms", lambda visibility_seconds: 500)
+    pause_by(pauses.append, monkeypatch)
+    monkeypatch.setattr(read_back, "longest_lag_ms", lambda visibility_seconds: 500)
     with story(tmp_path / "org", ["Account"], records=10, seed=SEED) as pipeline:
         pipeline.sync()
         pipeline.org.settings = replace(pipeline.org.settings, rest_delay=3_600_000)
@@ -281,7 +276,7 @@ def test_a_record_that_is_gone_without_an_event_is_believed_to_be_gone_when_its_
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be a new one that REST does not show yet, so it is not believed at once."""
-    monkeypatch.setitem(defaults_of_reading(), "sleep", lambda seconds: clock.sleep(min(seconds, 0.1)))
+    pause_by(lambda seconds: clock.sleep(min(seconds, 0.1)), monkeypatch)
     (record_id,) = some(org, 1)
     gap(org, record_id, Name="its last change")
     org.server.faults.arm(Fault.LOST_EVENT)

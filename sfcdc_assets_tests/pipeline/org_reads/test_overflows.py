@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.org_reads.take_snapshot import SnapshotListener
 from sfcdc_assets.snapshot import pages
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -23,8 +24,9 @@ def overflow(copy: Copy, site: str) -> None:
             many.update("Account", record_id, {"Site": site})
 
 
-def interrupted(progress: SnapshotProgress) -> None:
-    raise InterruptedError
+class Interrupted(SnapshotListener):
+    def paged(self, progress: SnapshotProgress) -> None:
+        raise InterruptedError
 
 
 def test_a_snapshot_that_an_overflow_overtakes_is_finished_and_the_next_one_answers_it(
@@ -40,7 +42,7 @@ def test_a_snapshot_that_an_overflow_overtakes_is_finished_and_the_next_one_answ
         copy.catch_up()
         assert copy.state().entity_suspect is not None
         with pytest.raises(InterruptedError):
-            copy.snapshot(interrupted)  # the org has answered the query; reading the answer is interrupted
+            copy.snapshot(Interrupted())  # the org has answered the query; reading the answer is interrupted
         overflow(copy, "second")
         copy.catch_up()
         report = copy.snapshot()

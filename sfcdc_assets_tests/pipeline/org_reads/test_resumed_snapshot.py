@@ -14,11 +14,12 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
-from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, take_snapshot
+from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+from sfcdc_assets_tests.run_contexts import run_on
 
 
 def no_spark() -> SparkSession:
@@ -38,9 +39,8 @@ def test_an_interrupted_answer_is_not_begun_again_because_events_have_landed(
             return poller.land(CHANNEL).position
 
         def take() -> SnapshotReport:
-            return take_snapshot(
-                warehouse, org, "Account", CHANNEL, lambda position: max(position, landed), spark=no_spark
-            )
+            run = run_on(warehouse, org, no_spark)
+            return take_snapshot(run, ToCopy("Account", CHANNEL), lambda position: max(position, landed))
 
         landed = change_and_land()
         assert take().number == 1
@@ -75,9 +75,8 @@ def test_entries_that_come_faster_than_the_object_is_read_do_not_starve_its_snap
             return position
 
         def take() -> SnapshotReport:
-            return take_snapshot(
-                warehouse, org, "Account", CHANNEL, lambda position: max(position, landed), spark=no_spark
-            )
+            run = run_on(warehouse, org, no_spark)
+            return take_snapshot(run, ToCopy("Account", CHANNEL), lambda position: max(position, landed))
 
         def interrupted() -> None:
             pipeline.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path="/jobs/query", method="GET")

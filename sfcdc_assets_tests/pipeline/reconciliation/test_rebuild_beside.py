@@ -11,8 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
-from sfcdc_assets.apply.apply_changes import ApplyReport, apply_entity
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
+from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.lake.delta.rebuild_claim import RebuildAtWork, RebuildOvertaken
 from sfcdc_assets.lake.delta.shadow_tables import PREFIX
@@ -21,6 +20,7 @@ from sfcdc_assets.reconciliation.rebuild import LAYERS, rebuild_entity
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import ENDED_AT, copied, only_settings_of_tests, session_of_tests
 from sfcdc_assets_tests.process_death import Died
+from sfcdc_assets_tests.run_contexts import run_on
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def change(org: EmulatedPipeline, name: str) -> None:
 
 
 def apply(tables: Warehouse) -> ApplyReport:
-    return apply_entity(tables, session_of_tests(), NOTHING_PRIVATE, "Account", CHANNEL, "test")
+    return apply_entity(run_on(tables, spark=session_of_tests), ToApply("Account", CHANNEL))
 
 
 def rebuild(org: EmulatedPipeline, by: Callable[[Warehouse], ApplyReport] = apply) -> None:
@@ -171,7 +171,7 @@ def test_a_run_at_work_may_not_move_current_state_on_over_layers_that_were_repla
     applied = max(row["_position"] for row in org.scan("current_state/Account"))
 
     def older(tables: Warehouse) -> ApplyReport:
-        return apply_entity(tables, session_of_tests(), NOTHING_PRIVATE, "Account", CHANNEL, "test", applied)
+        return apply_entity(run_on(tables, spark=session_of_tests), ToApply("Account", CHANNEL, applied))
 
     def die() -> None:
         raise Died

@@ -15,6 +15,7 @@ from sfcdc_assets.lake.tables.rolling_audits import Allowance, RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.orchestration.checks import drift
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation import rolling_audit
 from sfcdc_assets.reconciliation.rolling_audit import LEAST_ALLOWANCE, REQUESTS, RollingReport, audit_budget, look
 from sfcdc_assets.runtime import clock
@@ -24,6 +25,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import deal_out
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 from sfcdc_assets_tests.pipeline.story import unhealed
+from sfcdc_assets_tests.run_contexts import run_on
 
 MUCH = 50.0
 """A percentage that pays for all looks of a test."""
@@ -40,7 +42,11 @@ def copy(synced: EmulatedPipeline) -> Iterator[Copy]:
 def compare(copy: Copy, *, landed_until_ms: int | None = None, changed: dict[str, Any] | None = None) -> RollingReport:
     """A look when the stream has brought all until a time, by default until now."""
     until = copy.now if landed_until_ms is None else landed_until_ms
-    return look(copy.warehouse, copy.org, BUILT, changed or {}, {CHANNEL: until}, MUCH)
+    return look(run_of(copy), BUILT, changed or {}, {CHANNEL: until})
+
+
+def run_of(copy: Copy, percent: float = MUCH) -> OrgRunContext:
+    return run_on(copy.warehouse, copy.org, audit_percent=percent)
 
 
 def silently(copy: Copy, record_id: str, **values: object) -> None:
@@ -88,9 +94,8 @@ def test_overlapping_files_of_an_entity_keep_no_other_from_being_compared(synced
         deal_out(copy.warehouse, "current_state/Account", 2)
         compared: Counter[str] = Counter()
         for _ in range(4):
-            compared += look(
-                copy.warehouse, copy.org, {"Account": CHANNEL, "Contact": CHANNEL}, {}, {CHANNEL: copy.now}, MUCH
-            ).compared
+            both = {"Account": CHANNEL, "Contact": CHANNEL}
+            compared += look(run_of(copy), both, {}, {CHANNEL: copy.now}).compared
             copy.later(600)
         assert set(compared) == {"Account", "Contact"}
 
@@ -144,7 +149,7 @@ def test_an_entity_that_cannot_be_read_does_not_keep_the_others_from_being_compa
         synced.org.unreadable_objects.add("Account")
         both, compared = {"Account": CHANNEL, "Contact": CHANNEL}, set()
         for _ in range(3):
-            report = look(copy.warehouse, copy.org, both, {}, {CHANNEL: copy.now}, MUCH)
+            report = look(run_of(copy), both, {}, {CHANNEL: copy.now})
             compared |= {entity for entity, count in report.compared.items() if count}
             copy.later(600)
     assert compared == {"Contact"}
@@ -152,7 +157,7 @@ def test_an_entity_that_cannot_be_read_does_not_keep_the_others_from_being_compa
 
 def test_several_looks_are_made_as_far_as_the_budget_goes(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rolling_audit, "WINDOW", 7)
-    report = look(copy.warehouse, copy.org, BUILT, {}, {CHANNEL: copy.now}, MUCH, most_looks=6)
+    report = look(run_of(copy), BUILT, {}, {CHANNEL: copy.now}, most_looks=6)
     assert report.compared["Account"] >= len(ids(copy.emulated, "Account"))
 
 
@@ -166,7 +171,7 @@ def test_what_is_changed_all_the_time_is_compared_as_a_whole_in_its_turn(synced:
         both = {"Account": CHANNEL, "Contact": CHANNEL}
         changed, whole = {"Account": ids(synced.org, "Account")[:1]}, set()
         for _ in range(4):
-            report = look(copy.warehouse, copy.org, both, changed, {CHANNEL: copy.now}, MUCH)
+            report = look(run_of(copy), both, changed, {CHANNEL: copy.now})
             whole |= {entity for entity, count in report.compared.items() if count > 1}
             copy.later(600)
     assert whole == {"Account", "Contact"}
@@ -240,7 +245,7 @@ def test_rows_older_than_a_month_are_forgotten(tmp_path: Any) -> None:
 
 
 def test_zero_percent_switches_it_off(copy: Copy) -> None:
-    report = look(copy.warehouse, copy.org, BUILT, {}, {CHANNEL: copy.now}, 0.0)
+    report = look(run_of(copy, 0.0), BUILT, {}, {CHANNEL: copy.now})
     assert (report.compared, report.requests) == ({}, 0)
 
 
@@ -249,7 +254,7 @@ def test_zero_percent_switches_it_off(copy: Copy) -> None:
 
 def test_the_check_warns_where_nothing_was_compared_and_passes_for_a_day_after_something_was(copy: Copy) -> None:
     copy.later(25 * 3600)  # a sync has looked
-    off = look(copy.warehouse, copy.org, BUILT, {}, {}, 0.0)
+    off = look(run_of(copy, 0.0), BUILT, {}, {})
     asked = drift.result_of_look(copy.warehouse, off, ["Account"])
     unasked = drift.checked(copy.warehouse, load_settings())
     for result in (asked, unasked, drift.result_of_audit([], ["Account"])):

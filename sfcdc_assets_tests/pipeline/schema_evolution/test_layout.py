@@ -12,6 +12,7 @@ from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, 
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.schema_evolution.evolve_tables import fit, may_lose
+from sfcdc_assets_tests.run_contexts import run_on
 
 
 def no_spark() -> SparkSession:
@@ -27,10 +28,10 @@ def test_a_column_does_not_keep_the_length_of_a_type_that_it_has_no_more(
     now = Column("Note__c", ColumnType.STRING, False, "time" if shape is None else "string", shape=shape)
     warehouse = Warehouse(str(tmp_path))
     table = Table.open_or_create(warehouse, "snapshot/Note__c", arrow_schema([ID_COLUMN, before]))
-    fit(table, [ID_COLUMN, now], no_spark, warehouse)
+    fit(table, [ID_COLUMN, now], run_on(warehouse, spark=no_spark))
     _, found = columns_of_arrow_schema(table.schema)
     assert (found.salesforce_type, found.shape, found.large_text) == (now.salesforce_type, shape, False)
     assert not may_lose(found, now)
     version = table.version
-    fit(table, [ID_COLUMN, now], no_spark, warehouse)
+    fit(table, [ID_COLUMN, now], run_on(warehouse, spark=no_spark))
     assert table.version == version

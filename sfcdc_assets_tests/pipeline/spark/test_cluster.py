@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 from sfcdc_assets.apply.apply_changes import ToApply, apply_entities
 from sfcdc_assets.apply.ready_spark import ready_spark
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.doctor.finding import Outcome
 from sfcdc_assets.doctor.workers import workers
@@ -29,6 +28,7 @@ from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.spark.spark_cluster import SparkCluster, spark_cluster
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, s3_server
+from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.store_login import log_in
 
 pytestmark = pytest.mark.slow
@@ -125,7 +125,7 @@ def test_workers_without_credentials_apply_to_tables_in_an_object_store(
         entities.day_zero()
         entities.land(2)
         wanted = [ToApply(name, CHANNEL) for name in entities.names]
-        found = apply_entities(entities.warehouse, ready_spark(load_settings()), NOTHING_PRIVATE, wanted, "a test")
+        found = apply_entities(run_on(entities.warehouse, spark=lambda: ready_spark(load_settings())), wanted)
         assert [each for each in found.values() if isinstance(each, Exception)] == []
         assert entities.differences() == []
 

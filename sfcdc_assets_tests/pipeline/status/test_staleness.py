@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any, cast
 
 import pytest
 
-from sfcdc_assets.apply.catch_up import ApplyListener
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.lake.store import channel_reads
@@ -23,7 +21,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.staleness import stale_parts
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
-from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, run_of
+from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import Stream, stream
 
@@ -121,7 +119,7 @@ def entities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entities:
     made = Entities(Warehouse(str(tmp_path / "warehouse")), ("First__c", "Second__c"), records=4)
     made.day_zero()
     made.land(1)
-    run_of(made, lambda: cast("Any", None), ApplyListener()).run()
+    catch_up(made)
     return made
 
 
@@ -133,7 +131,7 @@ def test_events_that_landed_and_wait_to_be_applied_are_stale_and_named(entities:
     assert "20 events of First__c wait to be applied, the oldest for " in said
     assert "20 events of Second__c wait to be applied" in said
     assert CHANNEL not in said
-    run_of(entities, lambda: cast("Any", None), ApplyListener()).run()
+    catch_up(entities)
     assert sfcdc("status", "--fail-if-stale", "10m").exit_code == 0
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from sfcdc_assets.apply.catch_up import ApplyListener
 from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
@@ -18,7 +17,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
-from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, run_of
+from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 
 NAMES = ("First__c", "Second__c")
@@ -33,7 +32,7 @@ def entities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entities:
     made = Entities(Warehouse(str(tmp_path / "warehouse")), NAMES, records=4)
     made.day_zero()
     made.land(1)
-    run_of(made, lambda: cast("Any", None), ApplyListener()).run()
+    catch_up(made)
     return made
 
 

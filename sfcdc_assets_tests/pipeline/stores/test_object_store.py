@@ -17,11 +17,11 @@ from sfcdc_assets.apply import attempt, spark_job
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.apply.entity_batch import EntityBatch
 from sfcdc_assets.apply.spark_job import Outcome, PackedBatches, inputs_of, outcomes
-from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import job_of, worked_off
+from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.store_login import log_in
 
 ANOTHERS = {"AWS_ACCESS_KEY_ID": "of somebody else", "AWS_SECRET_ACCESS_KEY": "of somebody else"}
@@ -42,7 +42,7 @@ def entities(monkeypatch: pytest.MonkeyPatch) -> Iterator[Entities]:
 def applied(entities: Entities, spark: SparkSession | None) -> None:
     """Bring them up to date; raises what failed."""
     wanted = [ToApply(name, CHANNEL) for name in NAMES]
-    found = apply_entities(entities.warehouse, spark, NOTHING_PRIVATE, wanted, "a test")  # type: ignore[arg-type]
+    found = apply_entities(run_on(entities.warehouse, spark=lambda: spark), wanted)
     for report in found.values():
         if isinstance(report, Exception):
             raise report
