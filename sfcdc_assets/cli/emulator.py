@@ -58,6 +58,10 @@ def emulator(  # noqa: PLR0913 - a command's options
         typer.Option("--host-name", metavar="NAME", help="Another name the certificate is for; may be repeated."),
     ] = None,
     sandbox: Annotated[bool, typer.Option("--sandbox", help="Be a sandbox, to clients that ask.")] = False,
+    is_whole: Annotated[
+        bool,
+        typer.Option("--whole-org", help="Of a new org: have objects of every kind, with histories, shares and feeds."),
+    ] = False,
     faults_file: Annotated[
         Path | None,
         typer.Option("--faults", metavar="FILE", help="Faults that happen by themselves; docs/faults.md says how."),
@@ -104,6 +108,7 @@ def emulator(  # noqa: PLR0913 - a command's options
                 public_key=public_key,
                 host_names=host_name or (),
                 is_sandbox=sandbox,
+                is_whole=is_whole,
                 faults_file=faults_file,
                 scenario_name=scenario_name,
             ),

@@ -11,6 +11,7 @@ import requests
 
 from sfcdc_assets.cli.demo_parts.emulated_org import open_org
 from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
@@ -231,6 +232,19 @@ def test_a_new_org_of_the_command_has_them_and_captures_the_others(tmp_path: Pat
         assert set(org.selected_entities) == {definition.name for definition in built_in_definitions()}
     finally:
         org.close()
+
+
+def test_a_whole_org_has_objects_of_every_kind_and_companions(tmp_path: Path) -> None:
+    org = open_org(tmp_path, seed=1, records=30, is_whole=True)
+    try:
+        counts = {name: org.count(name) for name in ("Account", "AccountHistory", "AccountShare", "LoginHistory")}
+        assert counts == {"Account": 30, "AccountHistory": 30, "AccountShare": 30, "LoginHistory": 30}
+        assert set(org.selected_entities) == {definition.name for definition in built_in_definitions()}
+    finally:
+        org.close()
+    again = open_org(tmp_path, seed=1, records=30)
+    assert again.definitions == {definition.name: definition for definition in whole_org()}
+    again.close()
 
 
 def test_usage_of_events_is_what_was_published_and_delivered(tmp_path: Path) -> None:

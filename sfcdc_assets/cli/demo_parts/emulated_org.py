@@ -15,6 +15,7 @@ from sfcdc_assets.cli.terminal.interruption import Interrupted, Interruption
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.emulator.control.scenario_control import step_json
 from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
+from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.faults.fault_plan import FaultPlan, PlannedFaults, load_fault_plan
@@ -35,7 +36,7 @@ class ToServe:
     org, `traffic` the transactions that it makes a second.
 
     `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
-    `scenario_name`: what is played at the beginning.
+    `scenario_name`: what is played at the beginning. `is_whole`: see `open_org`.
     """
 
     directory: Path
@@ -47,6 +48,7 @@ class ToServe:
     public_key: Path | None = None
     host_names: Sequence[str] = ()
     is_sandbox: bool = False
+    is_whole: bool = False
     faults_file: Path | None = None
     scenario_name: str | None = None
 
@@ -69,7 +71,7 @@ def serve(
     registered = None if wanted.public_key is None else public_key_in(wanted.public_key)
     try:
         with interruption.raised():
-            org = open_org(directory, wanted.seed, wanted.records, with_stock=True)
+            org = open_org(directory, wanted.seed, wanted.records, with_stock=True, is_whole=wanted.is_whole)
     except Interrupted:
         console.print("Stopped before the org was filled; the next start begins with that again.")
         return
@@ -121,12 +123,15 @@ def play(server: EmulatorServer, scenario: Scenario, *, as_json: bool) -> None:
     print_received(scenario.received, as_json=as_json)
 
 
-def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = False) -> EmulatedOrg:
+def open_org(
+    directory: Path, seed: int, records: int, *, with_stock: bool = False, is_whole: bool = False
+) -> EmulatedOrg:
     """Return the org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot
     be used, OrgInUseError, DatabaseFullError.
 
     `with_stock`: a new org has the objects too that connectors read without being told to, with at most 100 records
-    each, and, as in a real org, nobody has chosen them for change data capture.
+    each, and, as in a real org, nobody has chosen them for change data capture. `is_whole`: it has one object of each
+    kind that a poller meets, too, and histories, shares and feeds.
     A first start that was killed while it filled the org is begun again, since records and the mark that they are there
     are committed together.
     """
@@ -136,7 +141,8 @@ def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = Fal
         probe.touch()
         probe.unlink()
         built_in = built_in_definitions()
-        org = EmulatedOrg(directory, seed=seed, objects=(*built_in, *stock_definitions()) if with_stock else None)
+        objects = (*built_in, *stock_definitions()) if with_stock else None
+        org = EmulatedOrg(directory, seed=seed, objects=whole_org() if is_whole else objects)
     except OSError as error:
         raise EmulatorDirectoryError(directory, error.strerror or "it cannot be written") from error
     if org.database.setting(_POPULATED) is not None:
@@ -146,7 +152,8 @@ def open_org(directory: Path, seed: int, records: int, *, with_stock: bool = Fal
             names = {definition.name for definition in built_in}
             org.selected_entities = [name for name in org.definitions if name in names]
             stock = min(records, _STOCK_RECORDS)
-            org.populate({name: records if name in names else stock for name in org.definitions})
+            own = [each.name for each in org.definitions.values() if each.companion is None]
+            org.populate({name: records if name in names else stock for name in own})
             org.database.set_setting(_POPULATED, str(records))
     except BaseException:
         org.close()

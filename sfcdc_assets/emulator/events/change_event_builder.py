@@ -71,9 +71,15 @@ class ChangeEventBuilder:
     def events(self, transaction: Transaction, selected: Collection[str]) -> list[ChangeEvent]:
         """Return the events of `transaction` in the order of their sequence numbers, which start at 1.
 
-        An entity that is not selected uses up its numbers and publishes nothing, so a stream shows holes.
+        An entity that is not selected uses up its numbers and publishes nothing, so a stream shows holes. One that
+        can have no change events uses up none.
         """
-        drafted = (draft(change, self.codec(change.entity)) for change in transaction.changes)
+        known = self._definitions()
+        drafted = (
+            draft(change, self.codec(change.entity))
+            for change in transaction.changes
+            if known[change.entity].has_change_events
+        )
         drafts: Sequence[EventDraft] = [each for each in drafted if each is not None]
         for step in self.steps:
             drafts = step(transaction, drafts)

@@ -201,6 +201,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
             is_in_order=bool(length),
             purged_shown=self.settings.purged_shown,
         )
+        work.sets_audit_fields = self.settings.sets_audit_fields
         work.is_automated = user_id == self.users.automated_process
         return work
 

@@ -55,6 +55,9 @@ class OrgSettings:
     is in no answer of `deleted`."""
     most_replicated_ids: int = 600_000
     """How many ids `updated` and `deleted` give at once."""
+    sets_audit_fields: bool = False
+    """Whether clients may give CreatedDate, CreatedById, LastModifiedDate and LastModifiedById of a record that they
+    create, as migrations do: those dates can be long ago, SystemModstamp never is."""
     longest_transaction: int = 0
     """How much older than its commit the stamps of a transaction's records may be: it is drawn for each by the org's
     seed. Records become visible in another order than that of their stamps."""

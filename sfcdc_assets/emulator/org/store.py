@@ -86,7 +86,10 @@ class RecordStore:
         table = quoted(definition.name)
         self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
         if definition.stamp is not None:
-            self._index(definition.name, definition.stamp, "BINARY")
+            # As pollers read it: by stamp and id.
+            name = quoted(f"{definition.name}.{definition.stamp}")
+            stamp = quoted(definition.stamp)
+            self._database.execute(f'CREATE INDEX IF NOT EXISTS {name} ON {table} ({stamp}, "Id")')
         self._database.execute(
             f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
             'WHERE "IsDeleted" = 1'

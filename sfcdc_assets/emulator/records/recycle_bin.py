@@ -49,10 +49,15 @@ class RecycleBin(IdentityMap):
         self._store.link(Link.DELETED_WITH, parent_id, to_18(record_id))
 
     def delete_into(self, entity: str, record_id: str, master_id: str) -> None:
-        """Move a live record to the recycle bin because it was merged into another one; what refers to it stays."""
+        """Move a live record to the recycle bin because it was merged into another one; what refers to it stays, but
+        for its history, its shares and its feed."""
         record = self._live(self._deletable(entity), record_id)
         self._write(record, {"IsDeleted": True, "MasterRecordId": master_id, "SystemModstamp": self.modstamp})
         record.master_record_id = master_id
+        for child, field in self.references_to(entity):
+            if child.companion is not None:
+                for child_id in self.referring_ids(child.name, field.name, to_18(record_id)):
+                    self.delete_with(to_18(record_id), child.name, child_id)
 
     def undelete(self, entity: str, record_id: str) -> None:
         """Take a record back from the recycle bin, with those that went there because of it and the lookups that named

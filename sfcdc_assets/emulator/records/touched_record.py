@@ -58,6 +58,7 @@ def collapsed(record_id: str, record: TouchedRecord) -> RecordChange | None:
     if record.is_database_change:
         return RecordChange(entity, record_id, UPDATE, record.before, record.now, changed, is_database_change=True)
     if not changed:
-        return None
+        # Its stamp may have moved all the same, or what events do not carry.
+        return None if before == now else RecordChange(entity, record_id, UPDATE, before, now, is_silent=True)
     is_silent = record.is_silent and not record.modified
     return RecordChange(entity, record_id, UPDATE, before, now, changed, is_silent=is_silent)

@@ -13,6 +13,7 @@ from sfcdc_assets.emulator.org.transaction import RecordChange, StoredValue, Tra
 from sfcdc_assets.emulator.records import calendar_event, lead_conversion, record_merge
 from sfcdc_assets.emulator.records.column_change import ColumnChanges
 from sfcdc_assets.emulator.records.companion_rows import names_from, swapped, write_companions
+from sfcdc_assets.emulator.records.field_value import stored_value
 from sfcdc_assets.emulator.records.given_values import GivenValues
 from sfcdc_assets.emulator.records.new_record import new_row, required_field_missing
 from sfcdc_assets.emulator.records.opportunity_stage import has_stages, stage_of
@@ -25,6 +26,8 @@ from sfcdc_assets.emulator.records.person_account import (
 from sfcdc_assets.emulator.records.recycle_bin import RecycleBin
 from sfcdc_assets.emulator.records.roll_up import RollUps
 from sfcdc_assets.emulator.records.touched_record import TouchedRecord
+
+_AUDIT = frozenset({"CreatedDate", "CreatedById", "LastModifiedDate", "LastModifiedById"})
 
 
 class UnitOfWork(RecycleBin, ColumnChanges):
@@ -59,6 +62,8 @@ class UnitOfWork(RecycleBin, ColumnChanges):
             is_in_order=is_in_order,
         )
         self._as_client = as_client
+        self.sets_audit_fields = False
+        """Whether the audit fields of a new record may be given."""
         self.is_automated = False
         """Whether the org itself makes the changes, by rules and processes."""
         self._purged_shown = purged_shown
@@ -75,6 +80,7 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         `number`: a reserved one, in place of the next."""
         definition = self._definition(entity)
         self._check_written(definition, "create")
+        values, audit = self._audit_values(definition, values)
         is_account = has_person_accounts(definition)
         if is_account:
             values = created_values(definition, values)
@@ -90,7 +96,7 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         record_id = self._store.record_id(definition, number)
         row = new_row(definition, given, number=number, owner_id=self.user_id, instance=self._store.instance)
         created = {"CreatedDate": self.timestamp, "CreatedById": self.user_id, **self._modified()}
-        row.update({"Id": record_id, **self._known(definition, created)})
+        row.update({"Id": record_id, **self._known(definition, {**created, **audit})})
         self._store.insert(definition, row)
         self._touched[record_id] = TouchedRecord(definition, before=None, now=row)
         if is_account:
@@ -98,6 +104,16 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         if entity == "Event" and self.has_calendar:
             calendar_event.after_create(self, record_id)
         return record_id
+
+    def _audit_values(
+        self, definition: ObjectDefinition, values: Mapping[str, object]
+    ) -> tuple[Mapping[str, object], dict[str, StoredValue]]:
+        """Return the given values without audit fields, and those as they are stored, where they may be given."""
+        if not self.sets_audit_fields:
+            return values, {}
+        fields = {name: definition.field(name) for name in values if name in _AUDIT}
+        audit = {field.name: stored_value(field, values[field.name]) for field in fields.values() if field is not None}
+        return {name: value for name, value in values.items() if name not in audit}, audit
 
     def update(self, entity: str, record_id: str, values: Mapping[str, object], *, touch: bool = True) -> None:
         """Set fields of a live record. `touch=False` is a change by the org itself: only SystemModstamp moves

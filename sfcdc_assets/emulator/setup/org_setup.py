@@ -78,6 +78,9 @@ class Setup:
             self._org.replace_definition(changed)
             if chosen:
                 self._org.store.set_values(self._org.definitions[entity], added[0], chosen)
+            if added[0].roll_up is not None:
+                # It is computed for every record, though nobody has changed one.
+                self._org.stamp_all(entity)
             return added[0]
 
     def drop_field(self, entity: str, name: str) -> None:
