@@ -93,6 +93,23 @@ def test_the_bin_empties_itself_after_15_days(org: EmulatedOrg, clock: ManualClo
     }
 
 
+def test_a_full_bin_loses_its_oldest_records_but_none_of_the_last_two_hours(
+    org: EmulatedOrg, clock: ManualClock, client: RestClient
+) -> None:
+    org.settings = replace(SETTINGS, purged_shown=0, data_storage_mb=1)
+    ids = [create(org) for _ in range(40)]
+    for record_id in ids[:30]:
+        clock.advance(60_000)
+        with org.transaction() as work:
+            work.delete("Account", record_id)
+    clock.advance(HOUR)
+    client.get("/limits")
+    assert {record_id for record_id, deleted in all_of(client).items() if deleted} == set(ids[:30])
+    clock.advance(2 * HOUR)
+    client.get("/limits")
+    assert {record_id for record_id, deleted in all_of(client).items() if deleted} == set(ids[5:30])
+
+
 def test_of_some_objects_no_record_is_ever_seen_deleted(org: EmulatedOrg, client: RestClient) -> None:
     org.settings = replace(SETTINGS, purged_shown=0)
     org.populate({"Campaign": 1, "Contact": 1})

@@ -11,6 +11,7 @@ import pytest
 
 from sfcdc_assets.emulator.definitions.object_file import polled_definitions
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
+from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
@@ -281,6 +282,14 @@ def test_describe_and_the_list_of_objects_say_what_can_be_done(
 def test_each_that_answers_can_be_read_whole(client: RestClient, definition: Any) -> None:
     if definition.name not in REFUSED:
         assert found(client, f"SELECT {names(client, definition.name)} FROM {definition.name}", "/queryAll")
+
+
+def test_they_cannot_be_selected_and_companions_are_not_counted(org: EmulatedOrg, client: RestClient) -> None:
+    for entity in ("Attachment", "AccountHistory", "Tax_Rate__mdt"):
+        with pytest.raises(RecordError, match="cannot be selected for change data capture"):
+            org.channels.add_member("ChangeEvents", entity)
+    counted = {each["name"] for each in client.get("/limits/recordCount").json()["sObjects"]}
+    assert counted == {name for name, each in org.definitions.items() if each.companion is None}
 
 
 def test_none_of_them_is_captured_unless_somebody_chooses_it(org: EmulatedOrg) -> None:

@@ -4,13 +4,17 @@ something comes after it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org.settings import HOUR
 
 if TYPE_CHECKING:
     from sfcdc_assets.emulator.org.org import EmulatedOrg
+
+_ROWS_A_MEGABYTE = 25
 
 
 class Housekeeping:
@@ -44,15 +48,36 @@ class Housekeeping:
         """Remove for good what has been in the recycle bin too long, and hide what was purged."""
         org, now = self._org, self._org.clock()
         for definition in org.definitions.values():
-            oldest = org.store.binned_until(definition, now - org.settings.recycle_bin_lifetime)
-            if oldest and definition.deletable:
-                with org.transaction() as work:
-                    for record_id in oldest:
-                        # It may have gone with another one.
-                        if not org.store.is_purged(definition, record_id):
-                            work.hard_delete(definition.name, record_id)
+            self._purge(definition, org.store.binned_until(definition, now - org.settings.recycle_bin_lifetime))
+        self._empty_full_bin()
         with org.database.transaction():
             org.store.hide_purged(org.definitions, now)
+
+    def _empty_full_bin(self) -> None:
+        """Remove the oldest records of a bin that holds more than 25 a megabyte of data storage, though none that went
+        there in the last two hours (Salesforce Help, "View, Restore, and Manage the Recycle Bin")."""
+        org = self._org
+        definitions = [each for each in org.definitions.values() if each.is_undeletable]
+        beyond = sum(len(org.store.deleted_ids(each)) for each in definitions)
+        beyond -= _ROWS_A_MEGABYTE * org.settings.data_storage_mb
+        if beyond <= 0:
+            return
+        binned = [
+            (org.store.stored(definition, record_id) or {}, definition)
+            for definition in definitions
+            for record_id in org.store.binned_until(definition, org.clock() - 2 * HOUR)
+        ]
+        binned.sort(key=lambda each: (int(each[0]["SystemModstamp"] or 0), str(each[0]["Id"])))
+        for row, definition in binned[:beyond]:
+            self._purge(definition, [str(row["Id"])])
+
+    def _purge(self, definition: ObjectDefinition, record_ids: Sequence[str]) -> None:
+        if record_ids and definition.deletable:
+            with self._org.transaction() as work:
+                for record_id in record_ids:
+                    # It may have gone with another one.
+                    if not self._org.store.is_purged(definition, record_id):
+                        work.hard_delete(definition.name, record_id)
 
     def expire_contracts(self) -> None:
         """Let contracts expire whose last day is over: no stamp of theirs moves (Object Reference, "Contract")."""

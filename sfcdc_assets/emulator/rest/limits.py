@@ -37,8 +37,10 @@ def add_limits(context: RestContext, measured: Callable[[], Limits] | None = Non
         wanted = {name.strip().lower() for name in request.query.get("sObjects", "").split(",") if name.strip()}
         counts = [
             {"count": org.count(name), "name": name}
-            for name in org.definitions
-            if name not in org.hidden_objects and (not wanted or name.lower() in wanted)
+            for name, definition in org.definitions.items()
+            if definition.companion is None
+            and name not in org.hidden_objects
+            and (not wanted or name.lower() in wanted)
         ]
         return JSONResponse({"sObjects": counts})
 

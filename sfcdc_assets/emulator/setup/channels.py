@@ -271,6 +271,9 @@ class Channels:
         event = self._org.platform_events.all.get(entity)
         if event is None and entity not in self._org.definitions:
             raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no object {entity}", ("SelectedEntity",))
+        if event is None and not self._org.definitions[entity].has_change_events:
+            message = f"{entity} cannot be selected for change data capture"
+            raise RecordError("INVALID_CROSS_REFERENCE_KEY", message, ("SelectedEntity",))
         if (kind == "event") != (event is not None) or (event is not None and not event.is_high_volume):
             message = f"{entity} cannot be on a channel of channelType {kind}"
             raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, ("SelectedEntity",))
