@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from pyspark.sql import SparkSession
 
@@ -132,14 +132,13 @@ class Attempt:
     """One attempt: tables that entities share are opened once."""
 
     def __init__(self, run: RunContext) -> None:
-        # Asked for once, before entities are planned beside each other.
-        self._run = replace(run, spark=lambda: self._spark)
-        self._session = run.spark
+        # Asked for once. What is held here must not point back: handles of tables are given back when nobody has them.
+        self._run = replace(run, spark=cache(run.spark))
         self._warehouse = run.warehouse
 
-    @cached_property
+    @property
     def _spark(self) -> SparkSession:
-        return self._session()
+        return self._run.spark()
 
     @cached_property
     def _raw_events(self) -> RawEvents:

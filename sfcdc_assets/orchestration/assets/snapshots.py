@@ -57,9 +57,9 @@ class SnapshotTaker:
 
     def __init__(self, run: OrgRunContext, landing: Lander) -> None:
         self.warehouse = run.warehouse
-        self._run = replace(run, spark=lambda: self._alone(run.spark))
         self._watermarks = Watermarks(run, landing)
-        self._lock = threading.Lock()
+        self._lock = lock = threading.Lock()
+        self._run = replace(run, spark=lambda: _alone(lock, run.spark))
         self.budget = SnapshotBudget(run.org, run.settings.snapshot_reserve_percent)
         self._begin: Callable[[], str | None] = self.budget.begins_a_job
         """Takes a job of the day; says why not, in a run that nobody waits for."""
@@ -120,7 +120,7 @@ class SnapshotTaker:
         watched = _Watched(state.entity, log.info, why_not_now)
 
         def watermark(position: int) -> int:
-            return self._alone(lambda: self._watermarks.of(state.channel, position))
+            return _alone(self._lock, lambda: self._watermarks.of(state.channel, position))
 
         try:
             report = take_snapshot(self._run, ToCopy(state.entity, state.channel, first), watermark, watched)
@@ -133,10 +133,11 @@ class SnapshotTaker:
         log.info(_described(report))
         return report
 
-    def _alone(self, work: Callable[[], T]) -> T:
-        """Do what one thread does at a time."""
-        with self._lock:
-            return work()
+
+def _alone(lock: threading.Lock, work: Callable[[], T]) -> T:
+    """Do what one thread does at a time."""
+    with lock:
+        return work()
 
 
 class _Watched(SnapshotListener):
