@@ -56,9 +56,13 @@ class QuietLife:
 
     def catch_up(self) -> None:
         """A run; no snapshot."""
-        with Poller(self.warehouse, self._stream.connected, SETTLE) as poller:
-            known = {ENTITY: CHANNEL}
-            CatchUp(self._run(), poller, known, known, ApplyListener(), every_entity=False).run()
+        try:
+            with Poller(self.warehouse, self._stream.connected, SETTLE) as poller:
+                known = {ENTITY: CHANNEL}
+                CatchUp(self._run(), poller, known, known, ApplyListener(), every_entity=False).run()
+        finally:
+            # A stream that the org holds to be open looks like the next run's, for which the clock would not wait.
+            self._stream.wait_until_the_org_has_hung_up()
 
     def _run(self, spark: Callable[[], Any] = lambda: None) -> OrgRunContext:
         visible = VISIBILITY
