@@ -38,14 +38,37 @@ def _typed_row(definition: ObjectDefinition, record: Mapping[str, Any]) -> dict[
 
 
 def expected_rows(org: EmulatedOrg, entity: str) -> Rows:
-    """The org's records with the types of the contract, those in the recycle bin too."""
+    """The org's records with the types of the contract, those in the recycle bin too, but for those that were made and
+    deleted in one transaction: no event tells of them."""
     definition = org.definitions[entity]
     with org.database.lock:
-        return {
+        rows = {
             str(record["Id"]): _typed_row(definition, record)
             | {"_is_deleted": bool(record.get("IsDeleted", False)), "_in_doubt": False}
             for record in org.records(entity, include_deleted=True)
         }
+        for record_id in _never_alive(org, entity, rows):
+            del rows[record_id]
+    return rows
+
+
+def _never_alive(org: EmulatedOrg, entity: str, rows: Rows) -> set[str]:
+    """Ids of deleted records that no transaction left alive."""
+    first = next(org.transactions(), None)
+    if first is None:
+        return set()
+    began = EPOCH + timedelta(milliseconds=first.commit_timestamp // 1000 * 1000)
+    young = {
+        record_id
+        for record_id, row in rows.items()
+        if row["_is_deleted"] and (made := row.get("CreatedDate")) is not None and made >= began
+    }
+    if not young:
+        return young
+    young -= org.records_at(entity, 0).keys()
+    return young - {
+        change.record_id for made in org.transactions() for change in made.changes if change.entity == entity
+    }
 
 
 def typed(field: FieldDefinition, value: Any) -> Any:
