@@ -48,8 +48,8 @@ SETTINGS = load_settings()
 
 defs = dg.Definitions(
     assets=[
-        *channel_specs(SETTINGS.change_channels),
-        build_raw_events(SETTINGS.change_channels),
+        *channel_specs(SETTINGS.feeding_channels),
+        build_raw_events(SETTINGS.feeding_channels),
         snapshot,
         tables,
         consistent_cuts_spec(),

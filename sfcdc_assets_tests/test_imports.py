@@ -28,6 +28,7 @@ ORDER = (
     "text_diff",
     "event_channels",
     "snapshot",
+    "polls",
     "key_ranges",
     "timeline",
     "formulas",

@@ -207,20 +207,20 @@ def _org_reads(
         OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
         for each in new
     ]
-    found += [OrgRead(each.position, 0, read_back=each.number) for each in read_backs]
+    found += [
+        OrgRead(each.position, 0, read_back=each.number, seen_until=each.seen_until, polled=each.seen_until is not None)
+        for each in read_backs
+    ]
     watermarks = [-1, *(snapshot.position for snapshot in complete)]
     return tuple(
-        OrgRead(
-            each.position,
-            min(
+        replace(
+            each,
+            until=min(
                 [
                     each.position,
                     *(d - 1 for d in suspected if _last_below(watermarks, each.position) < d <= each.position),
                 ]
             ),
-            each.snapshot,
-            each.read_back,
-            each.pages,
         )
         for each in sorted(
             found,
@@ -230,11 +230,14 @@ def _org_reads(
 
 
 def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:
-    """Return the reads with the time up to which the events before them tell of everything. Commits come in no strict
-    order of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
+    """Return the reads with the time up to which the events before them tell of everything; of a poll the ones before
+    it did. Commits come in no strict order of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
     last = {until: tables.raw_events.committed_at(tables.channel, until) for until in {r.until for r in org_reads}}
     known = {until: at - LONGEST_TRANSACTION for until, at in last.items() if at is not None}
-    return tuple(replace(org_read, seen_until=known.get(org_read.until)) for org_read in org_reads)
+    return tuple(
+        org_read if org_read.polled else replace(org_read, seen_until=known.get(org_read.until))
+        for org_read in org_reads
+    )
 
 
 def _last_below(watermarks: Sequence[int], position: int) -> int:

@@ -35,7 +35,7 @@ def cut(
     entity that could not be brought that far is in the cut as of its own last batch, and is named as lagging.
     """
     settings = load_settings()
-    wanted = channel or next(iter(settings.change_channels), settings.channels[0])
+    wanted = channel or next(iter(settings.feeding_channels), settings.channels[0])
     opened = open_cut(settings.warehouse, channel=wanted, at=at.replace(tzinfo=UTC) if at is not None else None)
     (found,) = opened.cuts
     if strict and found.lagging:

@@ -17,7 +17,7 @@ from sfcdc_assets.explain.explain_topic import explain_topic_record
 from sfcdc_assets.explain.explanation import NotExplained
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
-from sfcdc_assets.settings.channel_kinds import carries_changes, kind_of, table_of
+from sfcdc_assets.settings.channel_kinds import feeds_entities, kind_of, table_of
 from sfcdc_assets.settings.settings import load_settings
 
 _SHOWN = 200
@@ -103,7 +103,7 @@ def _channel(entity: str) -> str | None:
         kind_of(entity)
     except ValueError as error:
         raise NotExplained(str(error), "An entity is named as its API does, such as Account") from error
-    if carries_changes(entity):
+    if feeds_entities(entity):
         raise NotExplained(
             f"The events of {entity} are explained by the records that they change",
             "Name the entity and the record: sfcdc explain Account 001...",

@@ -152,7 +152,7 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
 
     def one(entity: str) -> RebuildReport:
         if not from_org:
-            channel = channel_of(warehouse, entity, settings.change_channels)
+            channel = channel_of(warehouse, entity, settings.feeding_channels)
             return rebuild_entity(warehouse, entity, channel, applying(offline, entity, channel))
         with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
             known = entity_channels(warehouse, settings.channels, (), org.members)

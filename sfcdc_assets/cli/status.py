@@ -11,11 +11,11 @@ import typer
 
 from sfcdc_assets.cli.terminal.fitting_table import Column, print_table
 from sfcdc_assets.cli.terminal.output import Screen, say
+from sfcdc_assets.entities.refused_reads import sentences
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_reads.refused_reads import sentences
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
-from sfcdc_assets.settings.channel_kinds import carries_changes
+from sfcdc_assets.settings.channel_kinds import feeds_entities
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.status.staleness import LEAST_SECONDS, WarehouseStale, stale_parts
@@ -134,7 +134,7 @@ def show(status: WarehouseStatus) -> None:
     ]
     if entities:
         print_table("Tables", _ENTITY_COLUMNS, entities, left_out=_LEFT_OUT)
-    elif any(carries_changes(each.channel) for each in status.channels):
+    elif any(feeds_entities(each.channel) for each in status.channels):
         console.print("No entity was copied yet: `sfcdc sync --until-caught-up` begins, after `sfcdc doctor`.")
     if status.event_tables:
         events = [
@@ -213,7 +213,7 @@ def _lost_checkpoint(channel: str, lost: LostCheckpointStatus) -> str:
         f"the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); what happened from "
         f"{lost.bridged_from or 'the beginning'} to {lost.bridged_to} "
     )
-    if not carries_changes(channel):
+    if not feeds_entities(channel):
         if lost.bridged:
             return f"{what}was still kept and is in the table."
         return f"{what}may be missing: the stream was begun again at the earliest event that Salesforce still kept."

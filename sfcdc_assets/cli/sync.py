@@ -19,13 +19,13 @@ from sfcdc_assets.cli.syncing.sync_summary import summary_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.entities.refused_reads import ReadsRefused, refused_reads
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import begin_readings
 from sfcdc_assets.org_reads.first_start import first_patience, is_first_start
-from sfcdc_assets.org_reads.refused_reads import ReadsRefused, refused_reads
 from sfcdc_assets.org_reads.snapshot_budget import CopiesWait
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.early import EarlySpark
@@ -67,7 +67,7 @@ def sync(
     try:
         with ProgressDisplay(progress) as display, _open_channels() as channels:
             patience = first_patience(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
-            if settings.change_channels and is_first_start(warehouse):
+            if settings.feeding_channels and is_first_start(warehouse):
                 early.start()  # it will be wanted, and starts while the copies are taken
             readings = begin_readings(channels, settings, TICK if watch else patience, early)
             # Dagster takes as long to import as a stream to answer.

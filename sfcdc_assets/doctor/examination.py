@@ -22,6 +22,7 @@ from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.login_choice import chosen_grant
+from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.setting_values import DOTENV, dotenv_settings
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.spark.cluster import is_cluster, spark_address
@@ -62,7 +63,7 @@ def examine(here: Machine) -> Iterator[Finding]:
         if _is_refused(settings, stored):
             yield not_checked("checkpoints", WRITABLE)
         else:
-            for channel in settings.channels:
+            for channel in (each for each in settings.channels if not is_polled(each)):
                 yield checkpoint(Warehouse(settings.warehouse), channel, here.now_ms())
         if is_cluster(settings):
             stands_on = (*stored, *remote)
@@ -143,7 +144,7 @@ _BEFORE_THE_API = (connection.MY_DOMAIN, rights.API)
 
 def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here: Machine) -> Iterator[Finding]:
     listed: dict[str, ChannelMembers | None] = {}
-    for channel in settings.change_channels:
+    for channel in settings.feeding_channels:
         try:
             listed[channel] = org.members(channel)
             yield streams.selection(channel, listed[channel])

@@ -13,7 +13,7 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.wanted_entities import UnknownWantedEntity, check_wanted_entities
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
-from sfcdc_assets.settings.channel_kinds import PUBSUB, carries_changes, kind_of, table_of
+from sfcdc_assets.settings.channel_kinds import PUBSUB, feeds_entities, is_polled, kind_of, table_of
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.errors import TransportUnavailable
 from sfcdc_assets.streams.open_transport import new_transport
@@ -31,6 +31,8 @@ def selection(channel: str, members: ChannelMembers | None) -> Finding:
         fix = "Give the user View Setup and Configuration; until then entities become known as their events come."
         return warning(check, "The org does not list them to this user.", fix)
     if not members.entities:
+        if is_polled(channel):
+            return failed(check, "SFCDC_POLL matches no object.", "Correct it; names are API names, as Invoice__c.")
         fix = "Select objects in Setup, Change Data Capture, or add them to the custom channel."
         return failed(check, "No object is selected, so no event will come.", fix)
     filtered = f"; events of {', '.join(sorted(members.filters))} are filtered" if members.filters else ""
@@ -50,7 +52,7 @@ def wanted(warehouse: Warehouse, settings: Settings, org: OrgConnection) -> Find
 
 def reachable(settings: Settings, org: OrgConnection) -> Iterator[Finding]:
     """Each channel, asked for by name."""
-    for channel in settings.channels:
+    for channel in (each for each in settings.channels if not is_polled(each)):
         check = STREAM.format(channel)
         over_pubsub = settings.transport_of(channel) == PUBSUB
         try:
@@ -106,7 +108,7 @@ def checkpoint_age(channel: str, hours: float | None) -> Finding:
     found = f"{hours:.1f} hours old" if hours >= 1 else f"{hours * 60:.0f} minutes old"
     kept = kind_of(channel).retention_ms / 3_600_000
     if hours > kept:
-        again = "every entity of the channel is snapshotted again" if carries_changes(channel) else _BEGUN_AGAIN
+        again = "every entity of the channel is snapshotted again" if feeds_entities(channel) else _BEGUN_AGAIN
         fix = f"Run `sfcdc sync`: {again}. {_POLL}"
         return failed(check, f"{found[0].upper()}{found[1:]}: Salesforce has deleted events after it.", fix)
     if hours > kept * SHARE_OLD:

@@ -24,7 +24,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 from sfcdc_assets.schema_evolution.column_look import look_at_columns
-from sfcdc_assets.settings.channel_kinds import carries_changes
+from sfcdc_assets.settings.channel_kinds import feeds_entities
 
 _NOT_NOTED = object()
 
@@ -46,7 +46,7 @@ def entity_channels(
     An org that takes no more API requests today, or answers none, still delivers events: then these are the entities
     that are copied, on the channels that they were copied on. Where none is, what the org fails with is raised.
     """
-    channels = [channel for channel in channels if carries_changes(channel)]
+    channels = [channel for channel in channels if feeds_entities(channel)]
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
     try:

@@ -31,7 +31,7 @@ class EntityLag:
 def lags(warehouse: Warehouse, settings: Settings, now_ms: int) -> list[EntityLag]:
     """One for each entity that has a table. Reads the log of raw_events, and of the waiting events their times."""
     raw_events = RawEvents.open(warehouse)
-    landed = {channel: raw_events.last_positions(channel) for channel in settings.change_channels}
+    landed = {channel: raw_events.last_positions(channel) for channel in settings.feeding_channels}
     wanted = [
         entity
         for entity in warehouse.entities(current_state.LAYER)

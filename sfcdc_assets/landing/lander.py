@@ -7,13 +7,13 @@ from types import TracebackType
 
 from sfcdc_assets.lake.tables.event_table import EventTable, landed_table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import Patience, until_settled
+from sfcdc_assets.landing.readers import Reader, reader_of
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime.concurrency import outcome_of
-from sfcdc_assets.settings.channel_kinds import carries_changes
+from sfcdc_assets.settings.channel_kinds import feeds_entities
 
 
 class Poller:
@@ -35,13 +35,13 @@ class Poller:
         self._settle_seconds = settle_seconds
         self._patience = patience or until_settled(settle_seconds)
         self._run_id = run_id
-        self._readers: dict[str, ChannelReader] = {}
+        self._readers: dict[str, Reader] = {}
 
     def land(self, channel: str, patience: Patience | None = None) -> LandingReport:
-        """Land what the channel brings. Raises what `ChannelReader.land` raises."""
+        """Land what the channel brings. Raises what its reader raises."""
         reader = self._readers.get(channel)
         if reader is None:
-            reader = ChannelReader(self._warehouse, self._org, channel, self._settle_seconds, self._run_id)
+            reader = reader_of(self._warehouse, self._org, channel, self._settle_seconds, self._run_id)
             self._readers[channel] = reader
         return reader.land(patience or self._patience)
 
@@ -83,7 +83,7 @@ class LandedOnly:
 def landed_before(warehouse: Warehouse, channel: str, complete_through_ms: int = 0) -> LandingReport:
     """Return what is known of a channel that is not read: how far it was landed, by anybody. `complete_through_ms`:
     what somebody who read it knew."""
-    if not carries_changes(channel) and EventTable.open(warehouse, channel) is None:
+    if not feeds_entities(channel) and EventTable.open(warehouse, channel) is None:
         return LandingReport(channel)
     checkpoint = landed_table(warehouse, channel).stored_checkpoint(channel)
     return LandingReport(

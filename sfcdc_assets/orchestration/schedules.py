@@ -76,7 +76,7 @@ def audit_filtered_every_night() -> dg.RunRequest | dg.SkipReason:
     """Compare tables of filtered events with the org; a filter that the org lists switches it on."""
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
-    filtered = sorted({entity for channel in settings.change_channels for entity in filters_of(warehouse, channel)})
+    filtered = sorted({entity for channel in settings.feeding_channels for entity in filters_of(warehouse, channel)})
     wanted = [entity for entity in filtered if not settings.entities or entity in settings.entities]
     if not wanted:
         return dg.SkipReason("No channel filters its events: every change raises one.")

@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.event_channels.payload_schema import PayloadSchema, payload_schemas
 from sfcdc_assets.lake.tables.schemas import EventSchema
+from sfcdc_assets.polls.object_schema import carried_fields, schema_of
+from sfcdc_assets.polls.polled_objects import PollSettings, polled_objects
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.salesforce.channel_members import ChannelMembers, channel_members
-from sfcdc_assets.salesforce.describe import Described, describe_whole, object_names
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, change_event_of, channel_members
+from sfcdc_assets.salesforce.describe import Described, change_event_schema, describe_whole, object_names, objects
 from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits
 from sfcdc_assets.salesforce.record_counts import record_counts
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import ViewAll
+from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.checkpoint import EARLIEST
 from sfcdc_assets.streams.open_transport import new_transport
@@ -46,9 +49,14 @@ class OrgConnection:
     """Whether a channel without a checkpoint is begun with the events that the org still has."""
     payload_schemas: Mapping[str, PayloadSchema] = field(default_factory=dict)
     """Of generic channels whose payloads are JSON of a known shape."""
+    poll: PollSettings = field(default_factory=PollSettings)
+    """Which objects are polled, and how often."""
 
     def members(self, channel: str) -> ChannelMembers | None:
-        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not say."""
+        """Entities of a channel, and their filters, as the org's setup lists them; None when it does not say. Those
+        that are polled are what the settings take of the org's objects."""
+        if is_polled(channel):
+            return ChannelMembers(polled_objects(self.poll, objects(self.session)))
         return channel_members(self.session, channel)
 
     def describe(self, entity: str) -> Described | None:
@@ -90,9 +98,13 @@ class OrgConnection:
         except (RequestRefused, ApiLimitReached):
             return {}
 
-    def newest_schema(self, entity: str, described: Described, now_ms: int) -> EventSchema:
-        """Return the schema that the entity's next event will have, beside what describe has just said. Raises what the
-        transport refuses."""
+    def newest_schema(self, entity: str, described: Described, now_ms: int, *, polled: bool = False) -> EventSchema:
+        """Return the schema that the entity's next event will have, beside what describe has just said; of one that is
+        `polled`, and has no events, that of its fields. Raises what the transport refuses."""
+        if polled:
+            schema = change_event_schema(self.session, change_event_of(entity))
+            carried = carried_fields(schema, described.object) if schema is not None else None
+            return EventSchema(*schema_of(described.object, carried), entity, now_ms, described.json)
         schema_id = self.transport.newest_schema_id(entity)
         return EventSchema(schema_id, self.transport.schema(schema_id), entity, now_ms, described.json)
 
@@ -111,5 +123,14 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
             from_earliest = settings.replay_preset == EARLIEST
             privacy, view_all, instance = Privacy.of(settings), ViewAll(session), InstanceName(session)
             yield OrgConnection(
-                session, transport, privacy, view_all, limits, instance, another, from_earliest, schemas
+                session,
+                transport,
+                privacy,
+                view_all,
+                limits,
+                instance,
+                another,
+                from_earliest,
+                schemas,
+                PollSettings(settings.poll, settings.poll_exclude, settings.poll_seconds, settings.visibility_seconds),
             )

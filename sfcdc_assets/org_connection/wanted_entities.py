@@ -58,7 +58,7 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConn
     unknown = set(settings.entities) - set(warehouse.entities("snapshot")) if settings.entities else set()
     if not unknown:
         return
-    listed = [org.members(channel) for channel in settings.change_channels]
+    listed = [org.members(channel) for channel in settings.feeding_channels]
     known = {entity for members in listed for entity in (members.entities if members else ())}
     if any(members is None for members in listed):
         objects = org.object_names()

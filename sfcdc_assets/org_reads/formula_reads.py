@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.formulas.formula_columns import AS_OF, POSITION, row_schema
-from sfcdc_assets.org_reads.records_by_id import rest_array, spoiled_records
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.timeline.rest_rows import rest_array, spoiled_records
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sfcdc_assets.entities.refused_reads import refuse_entity
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.org_reads.refused_reads import refuse_entity
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.view_all import ViewAllMissing

@@ -6,23 +6,16 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
 from sfcdc_assets.salesforce.api_name import by_any_case
-from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.recycle_bin import deleted_records
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
-from sfcdc_assets.timeline.read_rows import read_schema
-
-MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, salesforce_type="datetime")
-MERGED_INTO = Column("MasterRecordId", ColumnType.STRING, salesforce_type="reference")
+from sfcdc_assets.timeline.rest_rows import typed_rows
 
 
 @dataclass(frozen=True)
@@ -70,66 +63,5 @@ def read_back(
     refused = no_ids | {record_id: str(error) for record_id, error in (living.refused | binned.refused).items()}
     unread = sorted({column.name for column in columns} - set(asked.values()) - set(fields)) or None
     source = session.url_of(f"composite/sobjects/{entity}")
-    spoiled = spoiled_records(source, found, columns)
-    rows = [row for record_id, row in found.items() if record_id not in spoiled]
-    table = _table(source, rows, columns, unread, position, read_at)
+    table, spoiled = typed_rows(source, found, columns, unread, position, read_at)
     return ReadBack(table, refused | spoiled, (*living.left, *binned.left))
-
-
-def spoiled_records(source: str, found: Mapping[str, Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, str]:
-    """Return records with a value that does not convert, and what is wrong with it. One by one only where one of all
-    is."""
-    spoiled: dict[str, str] = {}
-    for column in (*columns, MODIFIED, MERGED_INTO):
-        try:
-            rest_array(column, [row.get(column.name) for row in found.values()], source)
-        except UnexpectedAnswer:
-            for record_id, row in found.items():
-                try:
-                    rest_array(column, [row.get(column.name)], source)
-                except UnexpectedAnswer as error:
-                    spoiled.setdefault(record_id, str(error))
-    return spoiled
-
-
-def _table(
-    source: str,
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[Column],
-    unread: Sequence[str] | None,
-    position: int,
-    read_at: dt.datetime,
-) -> pa.Table:
-    schema = read_schema(columns)
-    arrays = {column.name: rest_array(column, [row.get(column.name) for row in rows], source) for column in columns}
-    values: dict[str, list[Any]] = {}
-    modified = [_typed(MODIFIED, row.get(MODIFIED.name)) for row in rows]
-    values["_is_deleted"] = [
-        bool(row.get("IsDeleted")) or stamp is None for row, stamp in zip(rows, modified, strict=True)
-    ]
-    values["_system_modstamp"] = modified
-    values["_master_record_id"] = [_typed(MERGED_INTO, row.get(MERGED_INTO.name)) for row in rows]
-    values["_position"] = [position] * len(rows)
-    values["_read_at"] = [read_at] * len(rows)
-    values["_unread"] = [unread] * len(rows)
-    arrays |= {name: pa.array(values[name], schema.field(name).type) for name in values}
-    return pa.table({name: arrays[name] for name in schema.names}, schema=schema)
-
-
-def rest_array(column: Column, values: Sequence[Any], source: str) -> pa.Array:
-    """REST values (docs/salesforce-streams.md, "SOQL queries") as the column has them; hashed ones are hashed here.
-
-    Raises `UnexpectedAnswer` for a value that does not fit; it is the org's data and not quoted.
-    """
-    try:
-        plain = pa.array([_typed(column, value) for value in values], plain_arrow_type(column))
-    except (ValueError, TypeError, OverflowError):
-        raise UnexpectedAnswer(source, f"{column.name} holds a value that is no {column.plain_type}") from None
-    return plain if column.hash_key is None else hashed_array(column, plain)
-
-
-def _typed(column: Column, value: Any) -> Any:
-    if value is None:
-        return None
-    converted = FORMS[column.plain_type].from_json(value)
-    return converted.removesuffix("Z") if column.salesforce_type == "time" else converted

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sfcdc_assets.entities.membership import note_suspect_entity
+from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect, entity_suspects
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.organization import OrganizationLog
@@ -16,7 +17,6 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.org_reads.refused_reads import end_refusal, refuse_entity
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.org_reads.vanished import RowsVanished, vanished_rows, why
 from sfcdc_assets.runtime import clock
@@ -26,6 +26,7 @@ from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
 from sfcdc_assets.schema_evolution.table_columns import check_privacy
+from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.suspect import Reason
@@ -106,7 +107,7 @@ def take_snapshot(
         position = RawEvents.open(warehouse).last_position(channel)
         refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock.now_ms())
         raise
-    if was_refused:
+    if was_refused and not is_polled(channel):  # polls go on where they were
         why = "its rights were given back; until the stream follows that, its changes may raise no event"
         note_suspect_entity(warehouse, entity, channel, Reason.MISSED_EVENTS, why, clock.now_ms())
     end_refusal(warehouse, entity, Reason.VIEW_ALL_MISSING, report.position, clock.now_ms())
@@ -134,7 +135,7 @@ def _take(
     started, calls = time.monotonic(), org.session.calls_of_this_thread
     schemas = Schemas(warehouse)
     described = describe_whole(org.session, entity)
-    newest = org.newest_schema(entity, described, clock.now_ms())
+    newest = org.newest_schema(entity, described, clock.now_ms(), polled=is_polled(channel))
     known = schemas.of_entity(entity)
     is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
     schemas.add(*([newest] if is_news else []), described={entity: clock.now_ms()})

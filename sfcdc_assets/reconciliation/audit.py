@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+from sfcdc_assets.entities.refused_reads import refuse_entity
 from sfcdc_assets.lake.tables.audits import Audit, note_audit
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.org_reads.refused_reads import refuse_entity
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, moving_since, verify_entity
 from sfcdc_assets.runtime import clock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.errors import EntityNotReadable, RequestRefused, UnexpectedAnswer
@@ -52,11 +53,48 @@ def describe_whole(session: OrgSession, entity: str) -> Described:
     return Described(description, shape)
 
 
-def object_names(session: OrgSession) -> frozenset[str]:
-    """Return the API names of all objects that the user may see. Raises `RequestRefused` and `UnexpectedAnswer`."""
+def change_event_schema(session: OrgSession, event: str) -> dict[str, Any] | None:
+    """Return the Avro schema that a change event has now (`AccountChangeEvent`), None where there is no such event or
+    the user may not see it. Raises `UnexpectedAnswer` and what the session raises."""
+    path = f"sobjects/{event}/eventSchema"
+    try:
+        answer = session.request("GET", path, params={"payloadFormat": "COMPACT"}, what=f"the schema of {event}")
+    except RequestRefused as refusal:
+        if refusal.status in (400, 403, 404):
+            return None
+        raise
+    if not isinstance(answer, dict):
+        raise UnexpectedAnswer(session.url_of(path), "it is not a schema")
+    return answer
+
+
+@dataclass(frozen=True)
+class ObjectSummary:
+    """One object as the list of all has it. `companion_of`: the object whose history, shares or feed it holds."""
+
+    name: str
+    queryable: bool
+    companion_of: str | None
+
+
+def objects(session: OrgSession) -> tuple[ObjectSummary, ...]:
+    """Return all objects that the user may see. Raises `RequestRefused` and `UnexpectedAnswer`."""
     path = "sobjects/"
     answer = session.request("GET", path, what="the list of objects")
     try:
-        return frozenset(each["name"] for each in answer["sobjects"] if is_api_name(each["name"]))
-    except (KeyError, TypeError):
+        return tuple(
+            ObjectSummary(
+                each["name"],
+                bool(each.get("queryable", True)) and not each.get("deprecatedAndHidden", False),
+                each.get("associateParentEntity"),
+            )
+            for each in answer["sobjects"]
+            if is_api_name(each["name"])
+        )
+    except (KeyError, TypeError, AttributeError):
         raise UnexpectedAnswer(session.url_of(path), "it is not a list of objects") from None
+
+
+def object_names(session: OrgSession) -> frozenset[str]:
+    """Return the API names of all objects that the user may see. Raises what `objects` raises."""
+    return frozenset(each.name for each in objects(session))

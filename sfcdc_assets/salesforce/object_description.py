@@ -10,8 +10,17 @@ from sfcdc_assets.salesforce.api_name import is_api_name
 
 COMPOUND_TYPES = frozenset({"address", "location"})
 """Of fields whose values are those of others, put together; a name that has parts is a text of its own."""
-_OMITTED_WHEN_EMPTY = frozenset({"inline_help_text", "calculated_formula"})
-"""What older stored forms do not have: a description without it equals theirs."""
+STAMPS = ("SystemModstamp", "LastModifiedDate", "CreatedDate", "LoginTime")
+"""Fields that say when a record was changed, from the best to the worst; an object has one of them at least, or none
+of use (`polls/`)."""
+_OMITTED = {
+    "inline_help_text": None,
+    "calculated_formula": None,
+    "filterable": True,
+    "sortable": True,
+    "replicateable": True,
+}
+"""What stored forms do not have where it is as nearly always."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,8 @@ class FieldDescription:
     inline_help_text: str | None = None
     calculated_formula: str | None = None
     """Of a formula field its text; roll-up summaries are calculated without one."""
+    filterable: bool = True
+    sortable: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class ObjectDescription:
     custom: bool
     queryable: bool
     fields: tuple[FieldDescription, ...]
+    replicateable: bool = True
+    """Whether the org says which records were changed and deleted (`getUpdated`, `getDeleted`)."""
 
     @property
     def field_names(self) -> frozenset[str]:
@@ -75,16 +88,8 @@ class ObjectDescription:
 
     def to_json(self) -> dict[str, Any]:
         """Return the raw describe's own shape and names (`compoundFieldName` ...), reduced to these attributes."""
-        described = {_camel_case(name): value for name, value in asdict(self).items() if name != "fields"}
-        described["fields"] = [
-            {
-                _camel_case(name): list(value) if isinstance(value, tuple) else value
-                for name, value in asdict(field).items()
-                if name not in _OMITTED_WHEN_EMPTY or value
-            }
-            for field in self.fields
-        ]
-        return described
+        described = {name: value for name, value in asdict(self).items() if name != "fields"}
+        return {**_stored(described), "fields": [_stored(asdict(field)) for field in self.fields]}
 
     @staticmethod
     def from_json(described: dict[str, Any]) -> ObjectDescription:
@@ -99,7 +104,17 @@ class ObjectDescription:
             custom=bool(described.get("custom")),
             queryable=bool(described.get("queryable", True)),
             fields=tuple(_field(field) for field in described["fields"] if is_api_name(field["name"])),
+            replicateable=bool(described.get("replicateable", True)),
         )
+
+
+def _stored(described: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes in the describe's own form."""
+    return {
+        _camel_case(name): list(value) if isinstance(value, tuple) else value
+        for name, value in described.items()
+        if name not in _OMITTED or (value != _OMITTED[name] and value != "")
+    }
 
 
 def _field(described: dict[str, Any]) -> FieldDescription:
@@ -121,6 +136,8 @@ def _field(described: dict[str, Any]) -> FieldDescription:
         reference_to=tuple(described.get("referenceTo") or ()),
         inline_help_text=described.get("inlineHelpText"),
         calculated_formula=described.get("calculatedFormula"),
+        filterable=bool(described.get("filterable", True)),
+        sortable=bool(described.get("sortable", True)),
     )
 
 

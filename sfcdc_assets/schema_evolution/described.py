@@ -14,6 +14,7 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.schemas import Schemas, describe_of
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.polls.object_schema import is_of_describe
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 from sfcdc_assets.salesforce.describe import Described as DescribedObject
@@ -79,7 +80,8 @@ def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int,
             if last.describe_json is None:
                 news.append(replace(last, first_seen_at=now_ms, describe_json=found.json))
             else:
-                newest = outcome_of(org.newest_schema, entity, found, now_ms)
+                polled = is_of_describe(last.schema_id)
+                newest = outcome_of(org.newest_schema, entity, found, now_ms, polled=polled)
                 if isinstance(newest, _LATER):
                     later.add(entity)
                 elif isinstance(newest, Exception):

@@ -1,7 +1,8 @@
 """The kinds of channels, known by their names, and the table that each channel is landed in.
 
-Change events of all channels share `raw_events`, because transactions span entities. Every other channel has an
-append-only table of its own, so that its events and the place to resume from are one commit (guarantee 1).
+Change events of all channels share `raw_events`, because transactions span entities; it has the positions of polls too.
+Every other channel has an append-only table of its own, so that its events and the place to resume from are one commit
+(guarantee 1).
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ class ChannelKind(StrEnum):
     PLATFORM_EVENT = "platform_events"
     """`/event/<Name>__e`, `/event/<Name>__chn` and Salesforce's own, and `managed:/event/<DeveloperName>`: the same
     through a managed event subscription."""
+    POLLED_OBJECTS = "polled_objects"
+    """`/poll/objects`: objects that are asked for what changed, because no channel carries them. It is no channel of
+    the org's, and has no table of its own: its positions are those of the polls."""
 
     @property
     def retention_ms(self) -> int:
@@ -43,6 +47,8 @@ ONLY_COMETD = frozenset({ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC})
 APPEND_ONLY = (ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC, ChannelKind.PLATFORM_EVENT)
 """Kinds whose channels have tables of their own."""
 
+POLLED = "/poll/objects"
+"""The channel of all objects that are polled (`SFCDC_POLL`)."""
 MANAGED = "managed:"
 _MANAGED_EVENTS = "managed:/event/"
 """The topic of a managed event subscription is known to the org alone, and which tables a channel has must be known
@@ -54,6 +60,7 @@ _PREFIXES = {
     "/topic/": ChannelKind.PUSH_TOPIC,
     "/u/": ChannelKind.GENERIC,
     "/event/": ChannelKind.PLATFORM_EVENT,
+    "/poll/": ChannelKind.POLLED_OBJECTS,
 }
 _DEVELOPER_NAME = r"[A-Za-z](?:_?[A-Za-z0-9])*"
 """Letters, digits and single underscores inside: no name of an event (`Order__e`) is one."""
@@ -62,6 +69,7 @@ _NAMES = {
     ChannelKind.PUSH_TOPIC: re.compile(r"/topic/[A-Za-z]\w*(\?.+)?", re.ASCII),
     ChannelKind.GENERIC: re.compile(r"/u(/\w+)+", re.ASCII),
     ChannelKind.PLATFORM_EVENT: re.compile(rf"/event/[A-Za-z]\w*|{_MANAGED_EVENTS}{_DEVELOPER_NAME}", re.ASCII),
+    ChannelKind.POLLED_OBJECTS: re.compile(POLLED),
 }
 _CONDITION = r"\s*\w+\s*=\s*(?:'(?:[^'\\]|\\.)*'|[^'&\s]+)\s*"
 _FILTER = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
@@ -90,9 +98,19 @@ def kind_of(channel: str) -> ChannelKind:
     return found
 
 
+def feeds_entities(channel: str) -> bool:
+    """Return whether what the channel brings is of entities, which have tables: change events, or polled objects."""
+    return carries_changes(channel) or is_polled(channel)
+
+
 def carries_changes(channel: str) -> bool:
     """Return whether the channel is one of change events."""
     return channel.startswith(("/data/", MANAGED)) and not channel.startswith(_MANAGED_EVENTS)
+
+
+def is_polled(channel: str) -> bool:
+    """Return whether the channel stands for objects that are polled."""
+    return channel == POLLED
 
 
 def managed_name(channel: str) -> str | None:
@@ -129,7 +147,7 @@ def folder_of(channel: str) -> str:
 def table_of(channel: str) -> str:
     """Path of the table below the warehouse: `raw_events`, `generic_events/Notifications`."""
     kind = kind_of(channel)
-    return kind.value if kind is ChannelKind.CHANGE_EVENTS else f"{kind.value}/{folder_of(channel)}"
+    return ChannelKind.CHANGE_EVENTS.value if feeds_entities(channel) else f"{kind.value}/{folder_of(channel)}"
 
 
 def protocol_of(written: str) -> tuple[str, str | None]:

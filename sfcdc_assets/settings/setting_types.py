@@ -18,7 +18,10 @@ from sfcdc_assets.settings.channel_kinds import kind_of, protocol_of, split_chan
 
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
+NO_CHANNELS = "none"
+"""What `SFCDC_CHANNELS` says where all that is copied is polled."""
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
+_OBJECT_PATTERN = re.compile(r"[A-Za-z*?][\w*?]*", re.ASCII)
 _OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
@@ -27,6 +30,8 @@ def _lower(value: object) -> object:
 
 
 def _channels_apart(value: object) -> object:
+    if isinstance(value, str) and value.strip().lower() == NO_CHANNELS:
+        return ()
     return split_channels(value) if isinstance(value, str) else value
 
 
@@ -40,9 +45,14 @@ def _lower_once(value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.lower() for name in value))
 
 
+def _object_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in value:
+        if not _OBJECT_PATTERN.fullmatch(pattern):
+            raise ValueError(f"{pattern!r} does not name objects; write it as Contract, Invoice__c or Account*")
+    return value
+
+
 def _channel_names(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value:
-        raise ValueError("is empty; name at least one channel, such as /data/ChangeEvents")
     written = tuple(dict.fromkeys(value))
     names = [protocol_of(each)[0] for each in written]
     for name in names:
@@ -120,6 +130,7 @@ OrgNames = Annotated[Names, AfterValidator(_lower_once)]
 Columns = Annotated[Names, AfterValidator(_field_patterns)]
 Owners = Annotated[Names, AfterValidator(_teams_and_addresses)]
 Channels = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_channels_apart), AfterValidator(_channel_names)]
+ObjectPatterns = Annotated[Names, AfterValidator(_object_patterns)]
 OrgName = Annotated[str | None, BeforeValidator(_lower)]
 WebAddress = Annotated[SecretStr | None, AfterValidator(_web_address)]
 HashKey = Annotated[SecretStr | None, AfterValidator(_key_of_the_hashes)]

@@ -25,8 +25,9 @@ from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.settings.channel_kinds import (
     COMETD,
     ONLY_COMETD,
+    POLLED,
     PUBSUB,
-    carries_changes,
+    feeds_entities,
     kind_of,
     managed_name,
     protocol_of,
@@ -39,6 +40,7 @@ from sfcdc_assets.settings.setting_types import (
     HashKey,
     HttpsUrl,
     Names,
+    ObjectPatterns,
     OrgName,
     OrgNames,
     Owners,
@@ -109,7 +111,7 @@ class Settings(BaseSettings):
     `/data/AccountChangeEvent`, PushTopics (`/topic/Name`), generic channels (`/u/Name`) and platform events
     (`/event/Name__e`). `managed:Name` and `managed:/event/Name` read change events and platform events through a
     managed event subscription. An entity is fed by the first channel that carries it. `cometd:` or `pubsub:` before a
-    channel chooses its protocol."""
+    channel chooses its protocol. `none`: all that is copied is polled (`SFCDC_POLL`)."""
     _protocols: dict[str, str] = PrivateAttr(default_factory=dict)
     """By channel, where its name has the protocol before it."""
     _given: Mapping[str, str] | None = PrivateAttr(default=None)
@@ -118,6 +120,14 @@ class Settings(BaseSettings):
     """Folder of TOML files that describe the JSON pushed to generic channels, a file a channel."""
     entities: Names = ()
     """Only these entities, comma-separated. A name that no channel carries is refused, unless it was copied before."""
+    poll: ObjectPatterns = ()
+    """Objects that are polled because no channel carries them, comma-separated, or patterns (`Account*`). `*` stands
+    for all that the user can query and that can be asked for what changed, but for the companions of others (`*Share`,
+    `*Feed`, `*History`, tags), which are polled where a pattern of their own names them."""
+    poll_exclude: ObjectPatterns = ()
+    """Objects, or patterns, that are not polled whatever `SFCDC_POLL` says."""
+    poll_seconds: float = Field(default=900.0, ge=10.0)
+    """How often a polled object is asked for what changed."""
 
     push_topics: Path = Path("push_topics")
     """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""
@@ -239,11 +249,15 @@ class Settings(BaseSettings):
         return init_settings, _Variables(settings_cls, org.lower() if org else None, given)
 
     @model_validator(mode="after")
-    def _protocols_apart(self) -> Settings:
-        """Know the channels by their names from here on, so that a table goes on when its protocol changes."""
+    def _channels_by_name(self) -> Settings:
+        """Know the channels by their names from here on, so that a table goes on when its protocol changes; polled
+        objects are those of a channel too, the last, so that one which raises events is fed by them."""
         named = [protocol_of(written) for written in self.channels]
         self._protocols = {**self._protocols, **{name: protocol for name, protocol in named if protocol is not None}}
-        self.channels = tuple(name for name, _ in named)
+        names = [name for name, _ in named if name != POLLED]
+        self.channels = (*names, POLLED) if self.poll else tuple(names)
+        if not self.channels:
+            raise ValueError("channels: there is none, and SFCDC_POLL is not set; name one, such as /data/ChangeEvents")
         return self
 
     def transport_of(self, channel: str) -> str:
@@ -254,14 +268,14 @@ class Settings(BaseSettings):
         return PUBSUB if managed_name(channel) is not None else self._protocols.get(channel, self.transport)
 
     @property
-    def change_channels(self) -> tuple[str, ...]:
-        """Those of the channels that carry change events."""
-        return tuple(channel for channel in self.channels if carries_changes(channel))
+    def feeding_channels(self) -> tuple[str, ...]:
+        """Those of the channels that feed entities: of change events, and that of polled objects."""
+        return tuple(channel for channel in self.channels if feeds_entities(channel))
 
     @property
     def event_channels(self) -> tuple[str, ...]:
         """The others: each has an append-only table of its own."""
-        return tuple(channel for channel in self.channels if not carries_changes(channel))
+        return tuple(channel for channel in self.channels if not feeds_entities(channel))
 
     @property
     def spark_conf(self) -> dict[str, str]:

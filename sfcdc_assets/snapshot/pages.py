@@ -25,6 +25,7 @@ from sfcdc_assets.snapshot.soql import (
     IdWindow,
     selected_fields,
     snapshot_query,
+    stamp_among,
 )
 
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -67,7 +68,11 @@ def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column
     missing = [name for name in fields if name not in rows.column_names]
     if missing and rows.num_rows:
         raise UnexpectedAnswer(source, f"a page lacks {', '.join(missing)}")
-    sources = [column.name for column in columns] + [IS_DELETED, SYSTEM_MODSTAMP, MASTER_RECORD_ID]
+    sources = [column.name for column in columns] + [
+        IS_DELETED,
+        stamp_among(fields) or SYSTEM_MODSTAMP,
+        MASTER_RECORD_ID,
+    ]
     times = {column.name for column in columns if column.salesforce_type == "time"}
     hashed = {column.name: column for column in columns if column.hash_key is not None}
     schema = page_schema(columns)
@@ -81,7 +86,7 @@ def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column
         else:
             # 10:15:30.000Z here, without Z in our tables
             values = pc.utf8_rtrim(rows[name], characters="Z") if name in times else rows[name]
-            arrays.append(hashed_array(hashed[name], values) if name in hashed else values)
+            arrays.append(hashed_array(hashed[field.name], values) if field.name in hashed else values)
     return pa.table(arrays, schema=schema).sort_by(ID)
 
 

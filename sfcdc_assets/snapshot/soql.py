@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sfcdc_assets.salesforce.api_name import by_any_case
+from sfcdc_assets.salesforce.object_description import STAMPS
 
 ID = "Id"
 IS_DELETED = "IsDeleted"
@@ -15,8 +16,8 @@ _ALWAYS = (ID, IS_DELETED, SYSTEM_MODSTAMP)
 
 
 def selected_fields(column_names: Sequence[str], described: Collection[str]) -> tuple[str, ...]:
-    """Return the fields a snapshot asks for: Id, IsDeleted, SystemModstamp, the columns, and MasterRecordId if there is
-    one.
+    """Return the fields a snapshot asks for: Id, IsDeleted, SystemModstamp (of an object that has none, its best
+    stamp), the columns, and MasterRecordId if there is one.
 
     `described`: API names of the fields the user may read. The event schema lists fields that are hidden from the user
     (it ignores field-level security), and one of those would refuse the whole query, so they are left out.
@@ -24,9 +25,16 @@ def selected_fields(column_names: Sequence[str], described: Collection[str]) -> 
     # SOQL takes a name in any case, and the answer is read in any.
     spelt = by_any_case(described)
     columns = [name for name in column_names if name.lower() in spelt and name not in _ALWAYS]
+    if SYSTEM_MODSTAMP not in described:
+        columns += [name for name in (stamp_among(described),) if name is not None and name not in columns]
     if MASTER_RECORD_ID in described and MASTER_RECORD_ID not in columns:
         columns.append(MASTER_RECORD_ID)
     return (*(name for name in _ALWAYS if name in described), *columns)
+
+
+def stamp_among(fields: Collection[str]) -> str | None:
+    """Return the best of the fields that say when a record was changed; None where there is none."""
+    return next((name for name in STAMPS if name in fields), None)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sfcdc_assets.change_events.privacy import Compounds, Privacy, PrivacyConflict
+from sfcdc_assets.entities.refused_reads import refusal_in
 from sfcdc_assets.event_channels.tables.fold import has_state
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
@@ -23,7 +24,6 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_reads.refused_reads import refusal_in
 from sfcdc_assets.schema_evolution.table_columns import conflicts_in
 from sfcdc_assets.settings.channel_kinds import folder_of
 from sfcdc_assets.status.status_report import EntityStatus, SnapshotStatus, TopicStatus

@@ -19,7 +19,7 @@ from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError, counted
-from sfcdc_assets.settings.channel_kinds import carries_changes
+from sfcdc_assets.settings.channel_kinds import feeds_entities
 from sfcdc_assets.settings.settings import Settings
 
 LEAST_SECONDS = 2 * NOTE_SECONDS
@@ -50,7 +50,7 @@ def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms
     raw = Table.open(warehouse, RAW_EVENTS_NAME)
     events = RawEvents(raw, warehouse) if raw is not None else None
     for channel in settings.channels:
-        at = read_at_ms(warehouse, channel, events if carries_changes(channel) else EventTable.open(warehouse, channel))
+        at = read_at_ms(warehouse, channel, events if feeds_entities(channel) else EventTable.open(warehouse, channel))
         if at is None:
             yield f"{channel} was never read"
         elif now_ms - at > seconds * 1000:

@@ -27,7 +27,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.same_organization import owner_of
 from sfcdc_assets.runtime.concurrency import all_side_by_side
 from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
-from sfcdc_assets.settings.channel_kinds import carries_changes, table_of
+from sfcdc_assets.settings.channel_kinds import feeds_entities, table_of
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.status.entity_status import EntityLook, look_at, topic_statuses
 from sfcdc_assets.status.staleness import read_at_ms
@@ -56,7 +56,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     damaged: list[TableDamaged] = []
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw, warehouse) if raw else None
-    changes = settings.change_channels
+    changes = settings.feeding_channels
     landed = {channel: events.last_positions(channel) if events else {} for channel in changes}
     of_events = {
         channel: table
@@ -77,7 +77,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     ]
     topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
     channels = tuple(
-        _channel(warehouse, events if carries_changes(channel) else of_events.get(channel), channel, damaged)
+        _channel(warehouse, events if feeds_entities(channel) else of_events.get(channel), channel, damaged)
         for channel in settings.channels
     )
     of_schemas = damage_of_table(warehouse, None, opened(warehouse, SCHEMAS))

@@ -45,6 +45,8 @@ class OrgRead:
     """The snapshot's files."""
     seen_until: datetime | None = None
     """The events up to `until` tell of all that was committed by then; None where that is not known."""
+    polled: bool = False
+    """The object was asked for what changed; it has no events."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,9 @@ class Timeline:
         lost, ahead = hidden_changes(seen, before, answered, org_read.until, org_read.position, org_read.seen_until)
         self._extend(
             pl.concat([lost, answered, ahead]).with_columns(blocked=pl.lit(True)),
-            dated(seen, before, suspects_too=org_read.snapshot > 0).with_columns(read_type=pl.lit(kind.upper())),
+            dated(seen, before, suspects_too=org_read.snapshot > 0).with_columns(
+                read_type=pl.lit("POLL" if org_read.polled else kind.upper())
+            ),
         )
         self.changed = True
         if org_read.snapshot:

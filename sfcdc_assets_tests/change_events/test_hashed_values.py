@@ -28,10 +28,10 @@ from sfcdc_assets.emulator.events.avro.event_body import EventCodec
 from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.rest.csv_form import cells, csv_line, csv_lines
 from sfcdc_assets.emulator.rest.record_json import rest_value
-from sfcdc_assets.org_reads.records_by_id import rest_array
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.snapshot.pages import csv_schema, page_table
+from sfcdc_assets.timeline.rest_rows import rest_array
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, header, optional, payload
 
 SECRET = "a key for the tests"

@@ -23,12 +23,12 @@ from sfcdc_assets.change_events import arrow_schema, columns
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import HEADER_FIELD
 from sfcdc_assets.change_events.hash_key import HashKey
-from sfcdc_assets.org_reads.records_by_id import rest_array
 from sfcdc_assets.runtime.foreign_text import unicode_bytes, unicode_text
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.snapshot.pages import csv_schema, page_table
 from sfcdc_assets.timeline.decoded_events import FIELDS_AT_ONCE, FIELDS_OF_A_HEADER, EventReader
+from sfcdc_assets.timeline.rest_rows import rest_array
 from sfcdc_assets.timeline.values import FROM_MEMBER
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, header, optional, payload
 

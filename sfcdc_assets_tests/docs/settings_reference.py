@@ -24,6 +24,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "channel_schemas",
             "push_topics",
             "entities",
+            "poll",
+            "poll_exclude",
+            "poll_seconds",
             "replay_preset",
         ),
         "The org": ("instance_url", "login_url", "org_id", "transport", "pubsub_endpoint", "ca_file"),
@@ -77,6 +80,8 @@ _WITHOUT_A_VALUE = MappingProxyType(
     {
         "channel_schemas": "none",
         "entities": "all",
+        "poll": "none",
+        "poll_exclude": "none",
         "orgs": "one org",
         "org": "the one org",
         "exclude": "none",

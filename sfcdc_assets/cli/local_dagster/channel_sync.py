@@ -12,7 +12,7 @@ from sfcdc_assets.landing.poll_timeouts import NOW, Patience, until_settled
 from sfcdc_assets.orchestration.jobs import SNAPSHOT
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.settings.channel_kinds import carries_changes
+from sfcdc_assets.settings.channel_kinds import feeds_entities
 from sfcdc_assets.settings.settings import Settings
 
 ROUNDS = 1000
@@ -40,7 +40,7 @@ class ChannelSync:
         self.channel = channel
         self.turns: list[Turn] = []
         self._settings = settings
-        self._until_caught_up = until_caught_up and carries_changes(channel)
+        self._until_caught_up = until_caught_up and feeds_entities(channel)
         self._only_events = self._waits = 0
         self._said = ""
 
@@ -82,7 +82,7 @@ class ChannelSync:
         if turn.said and turn.said != self._said:
             yield turn.said
         self._said = turn.said
-        if not is_last or self._until_caught_up or not carries_changes(self.channel) or turn.failures:
+        if not is_last or self._until_caught_up or not feeds_entities(self.channel) or turn.failures:
             return
         checkpoint = RawEvents.open(Warehouse(self._settings.warehouse)).stored_checkpoint(self.channel)
         if checkpoint.position > checkpoint.complete_position:

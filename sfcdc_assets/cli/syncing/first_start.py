@@ -37,7 +37,7 @@ def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
     Raises `FirstStartDeclined`, `JavaMissing`, and what connecting raises.
     """
     warehouse = Warehouse(settings.warehouse)
-    if not settings.change_channels:
+    if not settings.feeding_channels:
         return  # nothing is copied
     if is_this_machine(settings.instance_url or settings.login_url) or not is_first_start(warehouse):
         return
@@ -52,7 +52,7 @@ def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
 
 
 def _cost(settings: Settings, warehouse: Warehouse, org: OrgConnection) -> str:
-    listed = {channel: org.members(channel) for channel in settings.change_channels}
+    listed = {channel: org.members(channel) for channel in settings.feeding_channels}
     entities = entities_to_copy(settings, warehouse, listed)
     if not entities:
         return (

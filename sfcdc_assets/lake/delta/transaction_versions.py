@@ -117,3 +117,22 @@ def stored_as(name: str) -> Any:
 def stored_names(cls: Any) -> dict[str, str]:
     """Field of a dataclass -> name of its transaction version."""
     return {each.name: each.metadata.get("stored_as", each.name) for each in fields(cls)}
+
+
+_BYTES = 7
+"""In one number: a transaction version is a positive int64."""
+
+
+def numbers_of(name: str, value: bytes) -> dict[str, int]:
+    """Return bytes as transaction versions: their length, then the bytes by sevens, the first being the highest of a
+    number."""
+    parts = [value[start : start + _BYTES] for start in range(0, len(value), _BYTES)]
+    numbers = {f"{name}/{index}": int.from_bytes(part, "big") for index, part in enumerate(parts, 1)}
+    return {name: len(value)} | numbers
+
+
+def bytes_of(name: str, number: Callable[[str], int]) -> bytes:
+    """Return the bytes, from the numbers of their parts."""
+    length = number(name)
+    lengths = [min(length - start, _BYTES) for start in range(0, length, _BYTES)]
+    return b"".join(number(f"{name}/{index}").to_bytes(size, "big") for index, size in enumerate(lengths, 1))

@@ -6,8 +6,11 @@ Both change in one commit (guarantee 2).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import itemgetter
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -109,9 +112,27 @@ class CurrentState:
             found |= set(self.table.scan(["Id"], f"Id in ({listed}) and not _is_deleted")["Id"].to_pylist())
         return found
 
+    def stamps_of(self, record_ids: Sequence[str]) -> dict[str, datetime]:
+        """Return when the org committed what is in the rows of those of the records that have one, UTC."""
+        found: dict[str, datetime] = {}
+        for start in range(0, len(record_ids), IDS_PER_SCAN):
+            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
+            rows = self.table.scan(["Id", "_commit_timestamp"], f"Id in ({listed})").to_pylist()
+            found |= {row["Id"]: row["_commit_timestamp"].astimezone(UTC) for row in rows if row["_commit_timestamp"]}
+        return found
+
     def living(self) -> int:
         """Rows that are not deleted."""
         return sum(rows.num_rows for rows in self.table.batches(["_is_deleted"], "not _is_deleted"))
+
+    def living_ids(self) -> npt.NDArray[np.bytes_]:
+        """Return the Ids of the rows that are not deleted, in order: 18 bytes each."""
+        found = [
+            np.frombuffer(part.cast(pa.binary(18)).buffers()[1], "S18", len(part), part.offset * 18)
+            for rows in self.table.batches(["Id"], "not _is_deleted")
+            for part in rows["Id"].cast(pa.binary()).chunks
+        ]
+        return np.sort(np.concatenate([np.empty(0, "S18"), *found]))
 
     def counts(self) -> RowCounts:
         """Rows, those of deleted records and those suspect: as the last batch noted them, otherwise by reading two

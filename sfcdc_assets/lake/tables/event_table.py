@@ -18,7 +18,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.landed_table import LandedTable
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.settings.channel_kinds import APPEND_ONLY, carries_changes, table_of
+from sfcdc_assets.settings.channel_kinds import APPEND_ONLY, feeds_entities, table_of
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 
 STATISTICS_ON = ("channel", "position", "created_date", "received_at", "_problem")
@@ -87,7 +87,7 @@ def _untyped(channel: str) -> str:
 
 def landed_table(warehouse: Warehouse, channel: str) -> LandedTable:
     """Return the table that a channel is landed in; created when it does not exist."""
-    return RawEvents.open(warehouse) if carries_changes(channel) else EventTable.open_or_create(warehouse, channel)
+    return RawEvents.open(warehouse) if feeds_entities(channel) else EventTable.open_or_create(warehouse, channel)
 
 
 def event_table_names(warehouse: Warehouse) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from sfcdc_assets.lake.tables.landed_table import LandedTable
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side
-from sfcdc_assets.settings.channel_kinds import carries_changes, kind_of
+from sfcdc_assets.settings.channel_kinds import feeds_entities, kind_of
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
@@ -120,7 +120,7 @@ class KnownLoss:
     def may_miss_events(self) -> bool:
         """Whether events of a channel without entities may have been deleted before they were landed."""
         kept_ms = kind_of(self.checkpoint.channel).retention_ms
-        if carries_changes(self.checkpoint.channel):
+        if feeds_entities(self.checkpoint.channel):
             return False
         landed, lost = self.checkpoint.last_landed_at, self.checkpoint.lost_at
         return landed is not None and lost - landed > timedelta(milliseconds=kept_ms)
@@ -129,7 +129,7 @@ class KnownLoss:
         """Say what was lost, and what became of it."""
         lost = self.checkpoint
         said = f"{lost.channel}: the checkpoint was lost at position {lost.position} ({lost.reason.rstrip('.')}); "
-        if carries_changes(lost.channel):
+        if feeds_entities(lost.channel):
             if self.is_bridged:
                 return f"{said}every entity was read again since."
             waiting = ", ".join(self.waiting)

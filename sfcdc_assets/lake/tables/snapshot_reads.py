@@ -12,12 +12,16 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.lake.delta.data_files import DataFile
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.snapshot_checkpoint import SnapshotCheckpoint, entries_of, has_watermark_on
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
 
 READ_BACK = 0
+SEEN_UNTIL = "_seen_until"
+"""The column of a polled row that says up to when the polls before had seen all changes of the object; null in all
+other rows."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,13 @@ class CompleteSnapshot:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """Records read back at one time: the number and the watermark of the reading."""
+    """Records read back at one time: the number and the watermark of the reading. `seen_until`: of a poll, what the
+    polls before it had seen of the object, UTC."""
 
     number: int
     position: int
     record_ids: frozenset[str]
+    seen_until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -158,13 +164,18 @@ class SnapshotReads:
             wanted = f"({wanted} or _position > {watermark_after})"
         elif after >= self.last_read_back():
             return ()
-        rows = self.table.scan(["Id", "_refetch", "_position"], f"_snapshot = {READ_BACK} and {wanted}")
+        rows = self.table.scan(["Id", "_refetch", "_position", SEEN_UNTIL], f"_snapshot = {READ_BACK} and {wanted}")
         found: dict[tuple[int, int], set[str]] = {}
+        seen: dict[tuple[int, int], datetime | None] = {}
         for row in rows.to_pylist():
-            found.setdefault((row["_position"], row["_refetch"]), set()).add(row["Id"])
-        return tuple(
-            ReadBack(number, watermark, frozenset(found[watermark, number])) for watermark, number in sorted(found)
-        )
+            reading = (row["_position"], row["_refetch"])
+            found.setdefault(reading, set()).add(row["Id"])
+            seen[reading] = row[SEEN_UNTIL].astimezone(UTC) if row[SEEN_UNTIL] is not None else None
+        return tuple(ReadBack(each[1], each[0], frozenset(found[each]), seen[each]) for each in sorted(found))
+
+    def poll_mark(self) -> PollMark:
+        """Return how far the polls have come that are in the table, from the log alone."""
+        return PollMark.of(self.table)
 
     def read_back_files(self) -> tuple[DataFile, ...]:
         """Files of rows read back, in no order."""

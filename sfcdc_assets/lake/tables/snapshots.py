@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.snapshot_checkpoint import (
     ENTRY,
     SnapshotCheckpoint,
@@ -22,7 +24,7 @@ from sfcdc_assets.lake.tables.snapshot_checkpoint import (
     entries_of,
     has_watermark_on,
 )
-from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK, CompleteSnapshot, SnapshotReads
+from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK, SEEN_UNTIL, CompleteSnapshot, SnapshotReads
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.read_rows import READ_COLUMNS, read_schema
@@ -32,9 +34,12 @@ LAYER = "snapshot"
 
 _ENTRY_FIELD = pa.field(ENTRY, pa.string())
 
-READ_OF_COLUMNS = pa.schema([("_refetch", pa.int64()), ("_snapshot", pa.int32()), _ENTRY_FIELD])
+READ_OF_COLUMNS = pa.schema(
+    [("_refetch", pa.int64()), ("_snapshot", pa.int32()), (SEEN_UNTIL, pa.timestamp("us", "UTC")), _ENTRY_FIELD]
+)
 """`_snapshot` is the number of the snapshot a row belongs to, 0 for rows read back one by one; those have the number of
-their reading in `_refetch`. `_entry` is null but in the rows that say what is known of a snapshot."""
+their reading in `_refetch`, and polled ones `_seen_until`. `_entry` is null but in the rows that say what is known of a
+snapshot."""
 
 
 def name_of(entity: str) -> str:
@@ -98,6 +103,7 @@ class Snapshots(SnapshotReads):
         rows = rows.append_column("_refetch", pa.nulls(len(page), pa.int64()))
         unread = sorted(self._columns() - set(progress.fields)) or None
         rows = rows.append_column("_unread", pa.array([unread] * len(page), READ_COLUMNS.field("_unread").type))
+        rows = rows.append_column(READ_OF_COLUMNS.field(SEEN_UNTIL), pa.nulls(len(page), pa.timestamp("us", "UTC")))
         rows = rows.append_column(_ENTRY_FIELD, pa.nulls(len(page), pa.string()))
         marks = [
             {
@@ -131,12 +137,27 @@ class Snapshots(SnapshotReads):
 
     def add_read_back(self, rows: pa.Table, now_ms: int) -> int:
         """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the read-back they are."""
-        number = self.last_read_back() + 1
-        rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), len(rows)))
-        rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(READ_BACK, pa.int32()), len(rows)))
-        if ENTRY in self.table.schema.names:
-            rows = rows.append_column(_ENTRY_FIELD, pa.nulls(len(rows), pa.string()))
-        self.table.append(rows, {"refetch": number, "read_at": now_ms}, {})
+        return self._add_reading(rows, now_ms, None, {})
+
+    def add_poll(self, rows: pa.Table, now_ms: int, mark: PollMark, seen_until: datetime) -> int:
+        """Add rows that a poll has read (as for `add_read_back`), and how far it has come, in one commit; returns the
+        number of the read-back they are. `seen_until`: what the polls before had seen, UTC.
+
+        Raises `ConcurrentCommit` where another process has polled the object since this handle was opened: what it read
+        may be newer.
+        """
+        return self._add_reading(rows, now_ms, seen_until, mark.versions())
+
+    def _add_reading(
+        self, rows: pa.Table, now_ms: int, seen_until: datetime | None, versions: Mapping[str, int]
+    ) -> int:
+        number, count = self.last_read_back() + 1, len(rows)
+        rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), count))
+        rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(READ_BACK, pa.int32()), count))
+        seen = pa.scalar(seen_until, READ_OF_COLUMNS.field(SEEN_UNTIL).type)
+        rows = rows.append_column(READ_OF_COLUMNS.field(SEEN_UNTIL), pa.repeat(seen, count))
+        rows = rows.append_column(_ENTRY_FIELD, pa.nulls(count, pa.string()))
+        self.table.append(rows, {"refetch": number, "read_at": now_ms, **versions}, {})
         return number
 
     def _columns(self) -> set[str]:

@@ -7,18 +7,16 @@ is a transaction's key. Which events of the last replay id were taken is shown b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.delta.transaction_versions import bytes_of, numbers_of
 from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 
 _STARTS = (None, EARLIEST, LATEST)
 """`begun` is kept as the index of one of these."""
 _TRANSPORTS = (PUBSUB, COMETD)
 """`transport` is kept as the index of one of these."""
-_BYTES = 7
-"""In one number: a transaction version is a positive int64."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,10 @@ class StoredCheckpoint:
             landed_at=number("landed_at"),
             begun=_STARTS[number("begun")],
             begun_at=number("begun_at"),
-            replay_id=_bytes_of("replay_id", number),
+            replay_id=bytes_of("replay_id", number),
             known_at=number("known_at"),
             open_from=number("open_from"),
-            transaction_key=_bytes_of("transaction_key", number).decode(),
+            transaction_key=bytes_of("transaction_key", number).decode(),
             transport=_TRANSPORTS[number("transport")],
             repeats=number("repeats"),
         )
@@ -96,8 +94,8 @@ class StoredCheckpoint:
             "open_from": self.open_from,
             "transport": _TRANSPORTS.index(self.transport),
             **({"repeats": self.repeats} if self.repeats else {}),
-            **_numbers_of("replay_id", self.replay_id),
-            **_numbers_of("transaction_key", self.transaction_key.encode()),
+            **numbers_of("replay_id", self.replay_id),
+            **numbers_of("transaction_key", self.transaction_key.encode()),
         }
         return {channel: self.position} | {f"{channel}#{name}": number for name, number in numbers.items()}
 
@@ -117,17 +115,3 @@ def begun(table: Table, channel: str) -> str | None:
     """Return where the stream was begun, alone: with the position it says whether the channel is where a reader left
     it."""
     return _STARTS[table.transaction_version(f"{channel}#begun") or 0]
-
-
-def _numbers_of(name: str, value: bytes) -> dict[str, int]:
-    """Return the replay id's length, and its bytes by sevens, the first being the highest of a number."""
-    parts = [value[start : start + _BYTES] for start in range(0, len(value), _BYTES)]
-    numbers = {f"{name}/{index}": int.from_bytes(part, "big") for index, part in enumerate(parts, 1)}
-    return {name: len(value)} | numbers
-
-
-def _bytes_of(name: str, number: Callable[[str], int]) -> bytes:
-    """Return the bytes, from the numbers of their parts."""
-    length = number(name)
-    lengths = [min(length - start, _BYTES) for start in range(0, length, _BYTES)]
-    return b"".join(number(f"{name}/{index}").to_bytes(size, "big") for index, size in enumerate(lengths, 1))

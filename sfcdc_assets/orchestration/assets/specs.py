@@ -16,7 +16,7 @@ from sfcdc_assets.orchestration.assets.keys import (
     TEXT_FIELDS_KEY,
     asset_key,
 )
-from sfcdc_assets.settings.channel_kinds import folder_of
+from sfcdc_assets.settings.channel_kinds import folder_of, is_polled
 from sfcdc_assets.settings.settings import load_settings
 
 
@@ -35,7 +35,11 @@ def channel_specs(channels: Sequence[str]) -> list[dg.AssetSpec]:
     return [
         dg.AssetSpec(
             channel_key(channel),
-            description=f"Change events on the Pub/Sub API channel `{channel}`; Salesforce keeps them for 72 hours.",
+            description=(
+                "Objects of the org that are polled: asked for what changed, every SFCDC_POLL_SECONDS."
+                if is_polled(channel)
+                else f"Change events on the Pub/Sub API channel `{channel}`; Salesforce keeps them for 72 hours."
+            ),
             group_name="salesforce",
             kinds={"salesforce"},
             owners=owners(),

@@ -35,7 +35,7 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     late = [lag.entity for lag in found if lag.is_late(settings)]
     rows = [(lag.entity, lag.events, round(lag.seconds)) for lag in found]
     raw_events = RawEvents.open(warehouse)
-    landed = {channel: raw_events.landed_at_ms(channel) for channel in settings.change_channels}
+    landed = {channel: raw_events.landed_at_ms(channel) for channel in settings.feeding_channels}
     moved = {channel: round((now_ms - at) / 1000) for channel, at in landed.items() if at is not None}
     return dg.AssetCheckResult(
         passed=not late,

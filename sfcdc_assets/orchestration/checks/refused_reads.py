@@ -2,10 +2,10 @@
 
 import dagster as dg
 
+from sfcdc_assets.entities.refused_reads import refused_reads, sentences
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.orchestration.resources import LakeResource
-from sfcdc_assets.org_reads.refused_reads import refused_reads, sentences
 from sfcdc_assets.settings.settings import Settings, load_settings
 
 NAME = "reads_are_applied"

@@ -17,6 +17,7 @@ import dagster as dg
 from sfcdc_assets.apply.following import FOLLOW_SECONDS
 from sfcdc_assets.apply.note_cut import note_cut_of
 from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.entities.refused_reads import sentences
 from sfcdc_assets.lake.delta.table_changes import seen
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -42,11 +43,10 @@ from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.sensors.event_channel import look_at_events
 from sfcdc_assets.orchestration.sensors.open_channels import Looked, OpenChannel, OpenChannels, Reading
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
-from sfcdc_assets.org_reads.refused_reads import sentences
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
-from sfcdc_assets.settings.channel_kinds import carries_changes, folder_of, kind_of
+from sfcdc_assets.settings.channel_kinds import carries_changes, feeds_entities, folder_of, is_polled, kind_of
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.kept import KeptSpark
 
@@ -75,7 +75,7 @@ atexit.register(KEPT_SPARK.end)
 def build_channel_sensor(channel: str) -> dg.SensorDefinition:
     """Return the sensor of one channel; on unless switched off in the UI."""
 
-    has_changes = carries_changes(channel)
+    has_changes = feeds_entities(channel)
     named = folder_of(channel) if has_changes else f"{kind_of(channel)}_{folder_of(channel)}"
     then = (
         "adds entities as partitions, and asks for one run over the entities that have work"
@@ -88,7 +88,11 @@ def build_channel_sensor(channel: str) -> dg.SensorDefinition:
         jobs=[SYNC, SNAPSHOT] if has_changes else None,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Keeps a subscription to {channel} open, lands what it brings, {then}.",
+        description=(
+            f"Asks the polled objects that are due for what changed, {then}."
+            if is_polled(channel)
+            else f"Keeps a subscription to {channel} open, lands what it brings, {then}."
+        ),
     )
     def poll(context: dg.SensorEvaluationContext, lake: LakeResource, org: OrgResource) -> dg.SensorResult:
         warehouse, settings = lake.warehouse(), load_settings()
@@ -138,13 +142,14 @@ def look(
     `opened.looked.cut_owed` is true afterwards as long as there is work, or a cut that cannot be noted yet.
     """
     report = reading.report
-    if not carries_changes(channel):
+    if not feeds_entities(channel):
         return look_at_events(instance, channel, opened, reading)
     # Who waits until all is done has ticked more than once, and wants to hear what all of it has landed.
     landed = _landed(report, "") if patience is TICK else _landed(report, " by this sync", opened.landed)
     looked = opened.looked
     now = clock.current().monotonic()
-    looked.held.add(report)
+    if carries_changes(channel):
+        looked.held.add(report)
     is_unchanged = not report.count and report.complete_position == looked.complete_position
     if patience is TICK and is_unchanged and not looked.was_busy:
         if now - looked.at >= LOOK_SECONDS and looked.nothing_changed(now):
@@ -316,6 +321,8 @@ def _name() -> str:
 
 def _landed(report: LandingReport, by: str, count: int | None = None) -> str:
     events = report.count if count is None else count
+    if is_polled(report.channel):
+        return f"{counted(events, 'changed record')} of polled objects read{by}, position {report.position}"
     description = f"{counted(events, 'event')} landed on {report.channel}{by}, position {report.position}"
     return description if report.has_answered else f"{description} (the stream has not answered yet)"
 

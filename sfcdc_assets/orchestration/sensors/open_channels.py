@@ -15,10 +15,10 @@ from types import TracebackType
 
 from sfcdc_assets.lake.delta.table_changes import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.lander import landed_before
 from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.readers import reader_of
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
 from sfcdc_assets.orchestration.assets.held_landings import HeldLandings
 from sfcdc_assets.org_connection.org_connection import OrgConnection
@@ -128,7 +128,7 @@ class OpenChannel:
         with ExitStack() as stack:
             self.org = stack.enter_context(connect())
             self.snapshot_budget = SnapshotBudget(self.org, settings.snapshot_reserve_percent)
-            self.reader = ChannelReader(warehouse, self.org, channel, settings.settle_seconds, pause=pause)
+            self.reader = reader_of(warehouse, self.org, channel, settings.settle_seconds, pause=pause)
             self._stack = stack.pop_all()
 
     @contextmanager

@@ -135,6 +135,6 @@ def begin_readings(
 
 def _check_ready(settings: Settings) -> None:
     """Raise what would stop the work later: `JavaMissing`, `WarehouseNotWritable`."""
-    if settings.change_channels and not settings.spark_remote:
+    if settings.feeding_channels and not settings.spark_remote:
         check_java()
     Warehouse(settings.warehouse).check_writable()

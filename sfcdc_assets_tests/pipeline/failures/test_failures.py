@@ -8,8 +8,8 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
+from sfcdc_assets.entities.refused_reads import refused_reads
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_reads.refused_reads import refused_reads
 from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 

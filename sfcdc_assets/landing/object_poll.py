@@ -1,0 +1,232 @@
+"""One poll of one object: what was changed since the last one, page by page, as rows of `snapshot/<Entity>`.
+
+Rows and the mark of how far the poll has come are one commit. A poll that is interrupted goes on where it stopped; one
+that is done begins the next some time before itself, because what a long transaction changed becomes visible late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sfcdc_assets.change_events.column_types import FORMS, ColumnType
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.lake.store.poll_notes import PollNote
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.poll_mark import PollMark
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.polls.cursor import REREAD, Cursor, order
+from sfcdc_assets.polls.stamp import Stamp, stamp_of
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.api_name import by_any_case
+from sfcdc_assets.salesforce.composite_query import QueryPage, next_page
+from sfcdc_assets.schema_evolution.table_columns import SchemaMissing, columns_of_table, newest_describe
+from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets.timeline.rest_rows import typed_rows
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+
+ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
+SAME_STAMP = timedelta(seconds=10)
+"""A record that was read so long after its stamp has had all its changes of that stamp, which is in whole seconds."""
+UNKNOWN_CLOCK = timedelta(hours=1)
+"""How far the org's clock may be from ours where the org does not say when it was asked for a copy."""
+MOST_SEEN = 200_000
+"""Records of an object that are remembered to have been read; beyond that they are read into the table again."""
+
+
+class SeenRecords:
+    """Records of one object that were read, with all changes of the stamp that they had: read again they are no news.
+    What processes before this one have read is in the table, and is looked up once."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[str, datetime] = {}
+        self.is_new = True
+        """Nothing was read by this process."""
+
+    def has(self, record_id: str, stamp: datetime) -> bool:
+        """Return whether the record was read with this stamp."""
+        return self._stamps.get(record_id) == stamp
+
+    def add(self, record_id: str, stamp: datetime) -> None:
+        """Remember one."""
+        if len(self._stamps) >= MOST_SEEN:
+            self._stamps.clear()
+        self._stamps[record_id] = stamp
+
+    def forget_before(self, moment: datetime) -> None:
+        """Forget those that no poll will read again."""
+        self._stamps = {record_id: stamp for record_id, stamp in self._stamps.items() if stamp >= moment}
+
+
+@dataclass(frozen=True)
+class Polled:
+    """What a poll came to: rows that are new, and the note of it."""
+
+    rows: int
+    note: PollNote
+
+
+class ObjectPoll:
+    """A poll of an object that was copied, from before it is asked."""
+
+    def __init__(
+        self, warehouse: Warehouse, org: OrgConnection, entity: str, note: PollNote, seen: SeenRecords
+    ) -> None:
+        """`note`: of the last poll. Raises `NotPollable` and `SchemaMissing`."""
+        self.entity = entity
+        self._warehouse, self._org, self._note, self._seen = warehouse, org, note, seen
+        taken = Snapshots.open(warehouse, entity)
+        assert taken is not None, entity
+        self._taken = taken
+        schemas = Schemas(warehouse)
+        description = newest_describe(schemas.of_entity(entity))
+        if description is None:
+            raise SchemaMissing(entity)
+        self._stamp: Stamp = stamp_of(description)
+        self._columns: tuple[Column, ...] = columns_of_table(schemas, entity, taken.table.schema, org.privacy)
+        spelt = by_any_case(description.field_names)
+        self._asked = {
+            spelt[column.name.lower()]: column.name for column in self._columns if column.name.lower() in spelt
+        }
+        beside = [name for name in (*ALWAYS, self._stamp.field) if name in description.field_names]
+        self._fields = tuple(dict.fromkeys([*beside, *self._asked]))
+        self._unread = sorted({column.name for column in self._columns} - set(self._asked.values()) - {"Id"}) or None
+        self._mark = taken.poll_mark()
+        self._from = self._begins_at()
+
+    @property
+    def query(self) -> str:
+        """The SOQL of what is new."""
+        return (
+            f"SELECT {', '.join(self._fields)} FROM {self.entity} "
+            f"WHERE {self._from.condition(self._stamp.field)} {order(self._stamp.field)}"
+        )
+
+    def land(self, page: QueryPage, position: Callable[[], int]) -> Polled:
+        """Add the rows of the first page of the query and of all that follow. `position` gives the place of this poll
+        in the order of polls, which is asked for when there is something to place.
+
+        Raises `ConcurrentCommit` where another process has polled the object meanwhile, and what the session raises:
+        what was read before is kept, and the next poll goes on from there.
+        """
+        asked_at, count = page.asked_at, 0
+        begun = self._begun(asked_at)
+        while True:
+            self._remember_rows_of_others(page)
+            new = self._new_rows(page)
+            is_last = page.next_path is None
+            mark = self._mark_after(page, begun, is_last=is_last)
+            if new:
+                self._add(new, mark, position())
+                count += len(new)
+            elif self._mark.under_way is not None:
+                self._note_mark(mark)
+            if is_last:
+                break
+            assert page.next_path is not None
+            page = next_page(self._org.session, self.query, page.next_path)
+        self._seen.is_new = False
+        self._seen.forget_before(Cursor.of_ms(mark.read_from_ms).stamp)
+        return Polled(count, self._noted(asked_at, mark))
+
+    def _begins_at(self) -> Cursor:
+        if self._mark.under_way is not None:
+            return self._mark.under_way
+        copied_at = self._taken.asked_at()
+        if copied_at is None:
+            copied_at = datetime.fromtimestamp(self._taken.read_at() / 1000, UTC) - UNKNOWN_CLOCK
+        of_copy = Cursor(copied_at).back_by(REREAD)
+        return max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
+
+    def _begun(self, asked_at: datetime | None) -> datetime | None:
+        """Return when the poll was begun, by the org's clock: one that goes on was before."""
+        if self._mark.under_way is None:
+            return asked_at
+        return Cursor.of_ms(self._mark.begun_ms).stamp if self._mark.begun_ms else None
+
+    def _mark_after(self, page: QueryPage, begun: datetime | None, *, is_last: bool) -> PollMark:
+        if not is_last:
+            last = page.rows[-1]
+            cursor = Cursor(self._stamp_in(last), str(last["Id"]))
+            return self._mark.stopped_at(cursor, Cursor(begun).stamp_ms if begun else 0)
+        if begun is None:  # nothing but the records' own stamps says how far it has come
+            stamps = [self._stamp_in(row) for row in page.rows] or [self._from.stamp]
+            begun = stamps[-1]
+        return self._mark.finished(Cursor(begun).back_by(REREAD).stamp_ms)
+
+    def _remember_rows_of_others(self, page: QueryPage) -> None:
+        """Remember which of the records another process has read before: they are in the table with the stamp that they
+        have, and the last poll came so long after it that it had all changes of that stamp."""
+        if not self._seen.is_new or not self._note.seen_until_ms or not page.rows:
+            return
+        table = CurrentState.open(self._warehouse, self.entity)
+        if table is None:
+            return
+        settled = Cursor.of_ms(self._note.seen_until_ms).stamp - SAME_STAMP
+        stamps = table.stamps_of([str(row["Id"]) for row in page.rows])
+        for record_id, stamp in stamps.items():
+            if stamp <= settled:
+                self._seen.add(record_id, stamp)
+
+    def _new_rows(self, page: QueryPage) -> dict[str, Mapping[str, Any]]:
+        """Return the page's records by Id, under the columns' names, without those that are no news."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for row in page.rows:
+            record_id, stamp = str(row["Id"]), self._stamp_in(row)
+            if self._seen.has(record_id, stamp):
+                continue
+            if page.asked_at is not None and stamp + SAME_STAMP <= page.asked_at:
+                self._seen.add(record_id, stamp)
+            found[record_id] = {self._asked.get(name, name): value for name, value in row.items()}
+        return found
+
+    def _add(self, found: Mapping[str, Mapping[str, Any]], mark: PollMark, position: int) -> None:
+        now_ms = clock.now_ms()
+        read_at = datetime.fromtimestamp(now_ms / 1000, UTC)
+        source = self._org.session.url_of("queryAll/")
+        rows, spoiled = typed_rows(
+            source, found, self._columns, self._unread, position, read_at, stamp=self._stamp.field
+        )
+        if spoiled:
+            suspects = [NewSuspect(each, Reason.UNREADABLE_ROW, position, why) for each, why in spoiled.items()]
+            Ledger.open_or_create(self._warehouse, self.entity).note(suspects, POLLED, position, now_ms)
+        self._taken.add_poll(rows, now_ms, mark, self._seen_until())
+        self._mark = mark
+
+    def _note_mark(self, mark: PollMark) -> None:
+        """Note that an interrupted poll is over, or further."""
+        empty = typed_rows("", {}, self._columns, None, 0, datetime.now(UTC))[0]
+        self._taken.add_poll(empty, clock.now_ms(), mark, self._seen_until())
+        self._mark = mark
+
+    def _seen_until(self) -> datetime:
+        """Return up to when all changes had been seen before this poll."""
+        if self._note.seen_until_ms:
+            return Cursor.of_ms(self._note.seen_until_ms).stamp
+        copied_at = self._taken.asked_at()
+        return copied_at if copied_at is not None else self._from.stamp
+
+    def _noted(self, asked_at: datetime | None, mark: PollMark) -> PollNote:
+        seen = self._note.seen_until_ms
+        if asked_at is not None:
+            seen = Cursor(asked_at - timedelta(seconds=self._org.poll.visibility_seconds)).stamp_ms
+        return PollNote(clock.now_ms(), seen, mark.read_from_ms, swept_at_ms=self._note.swept_at_ms)
+
+    def _stamp_in(self, row: Mapping[str, Any]) -> datetime:
+        """Return a record's stamp; one that has none was never changed since there were stamps."""
+        value = row.get(self._stamp.field)
+        if value is None:
+            return self._from.stamp
+        found: datetime = FORMS[ColumnType.TIMESTAMP].from_json(value)
+        return found.astimezone(UTC)
+
+
+def failed_again(note: PollNote, error: Exception, now_ms: int) -> PollNote:
+    """Return the note of an object that could not be polled."""
+    return replace(note, asked_at_ms=now_ms, error=str(error), failures=note.failures + 1)

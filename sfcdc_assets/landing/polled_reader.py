@@ -1,0 +1,270 @@
+"""Reading the polled objects: those that are due are asked for what changed, five in a request.
+
+To whoever drives channels they are one more channel: it is read, and what came is applied, copied and cut as for any
+other. Its positions are those of polls: all rows of one reading stand at the same one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sfcdc_assets.entities.entity_facts import readable_facts
+from sfcdc_assets.entities.refused_reads import refuse_entity
+from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.store.channel_reads import ReadNote
+from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, read_poll_notes
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.hard_deletes import HardDeletes
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, failed_again
+from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.retry_pause import RetryPause
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.polls.due import due_objects
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, QueryPage, first_pages
+from sfcdc_assets.salesforce.describe import describe_whole
+from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, QueryRefused
+from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets.streams.checkpoint import EARLIEST
+from sfcdc_assets.timeline.suspect import Reason
+
+log = logging.getLogger(__name__)
+
+MEMBERS_SECONDS = 600.0
+"""How long the list of the org's objects is believed."""
+SWEEP_MS = 86_400_000
+"""How often an object's records are counted."""
+SWEEP_REQUESTS = 10
+"""Of one reading, for counting: a tick does not take long, and the next one goes on."""
+LOOK_SECONDS = 30.0
+"""How often the tables are looked at for objects that were copied meanwhile."""
+_NOT_READABLE = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "INVALID_TYPE_FOR_OPERATION"})
+_NO_SUCH_FIELD = "INVALID_FIELD"
+_MOST_PAUSES = 6
+"""An object that fails is asked again after an interval, two, four, and so on up to 2 to this power."""
+
+
+class PolledReader:
+    """Reads the polled objects of an org into a warehouse; its calls are made one at a time, from any thread."""
+
+    def __init__(self, warehouse: Warehouse, org: OrgConnection, pause: RetryPause | None = None) -> None:
+        """`pause`: the channel's, where it outlives this reader."""
+        self._warehouse, self._org = warehouse, org
+        self._pause = pause or RetryPause()
+        self._read_note = ReadNote(warehouse, POLLED)
+        self._seen: dict[str, SeenRecords] = {}
+        self._hard_deletes = HardDeletes(warehouse, org)
+        self._notes: dict[str, PollNote] | None = None
+        self._members: tuple[float, tuple[str, ...]] = (float("-inf"), ())
+        self._copied: tuple[float, tuple[str, ...]] = (float("-inf"), ())
+        self._lock = threading.Lock()
+        self._asks_all = True
+        self.is_open = True
+        self.responses = 0
+        self.on_events: Callable[[], object] = _nothing
+        """Called when rows have come, before they are added."""
+
+    def land(self, patience: Patience) -> LandingReport:
+        """Ask the objects that are due, or all where whoever asks comes once and has not asked before.
+
+        An object that cannot be polled does not keep the others from it: why is noted, and shown by `sfcdc status`.
+        Raises what concerns all of them: an org that cannot be reached, a used-up allowance, a warehouse that cannot
+        be written to.
+        """
+        with self._lock:
+            self._pause.check()
+            calls, report = self._org.session.calls, LandingReport(POLLED)
+            try:
+                self._begin()
+                self._poll(patience, report)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
+                self._pause.failed(error)
+                raise (self._pause.said(error) if patience.goes_on else error) from error.__cause__
+            self._pause.worked()
+            self._read_note.answered()
+            stored = RawEvents.open(self._warehouse).stored_checkpoint(POLLED)
+            report.position, report.complete_position = stored.position, stored.complete_position
+            report.complete_through_ms = clock.now_ms()
+            report.has_checkpoint = report.has_answered = True
+            report.api_requests = self._org.session.calls - calls
+            return report
+
+    def close(self) -> None:
+        """End it: nothing is on its way."""
+
+    def drop(self) -> None:
+        """End it."""
+
+    def _poll(self, patience: Patience, report: LandingReport) -> None:
+        notes = self._notes = self._notes if self._notes is not None else read_poll_notes(self._warehouse)
+        interval_ms, now_ms = int(self._org.poll.seconds * 1000), clock.now_ms()
+        asked = {
+            entity: note.asked_at_ms + interval_ms * (2 ** min(note.failures, _MOST_PAUSES) - 1)
+            for entity, note in notes.items()
+        }
+        if self._asks_all and not patience.goes_on:
+            asked = {}
+        due = due_objects(self._entities(), asked, now_ms, interval_ms)
+        self._asks_all = False
+        deadline = clock.current().monotonic() + patience.budget
+        position = _OnePosition(self._warehouse)
+        done: dict[str, PollNote] = {}
+        try:
+            for start in range(0, len(due), MOST_QUERIES):
+                done |= self._poll_some(due[start : start + MOST_QUERIES], position, report)
+                if clock.current().monotonic() >= deadline:
+                    break
+            notes |= done
+            done |= self._sweep(now_ms)
+        finally:
+            if done:
+                notes |= done
+                note_polls(self._warehouse, done)
+
+    def _sweep(self, now_ms: int) -> dict[str, PollNote]:
+        """Count the records of objects that were not counted for `SWEEP_MS`, as far as a reading has requests for it;
+        the notes of those that are done."""
+        assert self._notes is not None
+        notes = self._notes
+        due = sorted(
+            (notes[entity].swept_at_ms, entity)
+            for entity in self._entities()
+            if entity in notes and notes[entity].error is None and now_ms - notes[entity].swept_at_ms >= SWEEP_MS
+        )
+        if not due:
+            return {}
+        facts = readable_facts(self._warehouse, {entity: POLLED for _, entity in due})
+        position, left = RawEvents.open(self._warehouse).last_position(POLLED), SWEEP_REQUESTS
+        done: dict[str, PollNote] = {}
+        for _, entity in due:
+            of = facts.get(entity)
+            if of is None or not of.are_built or of.last_read_back > of.checkpoint.read_back:
+                continue  # what was read is not in the table yet
+            try:
+                is_over, left = self._hard_deletes.search(entity, position, left)
+            except ApiLimitReached:
+                raise
+            except SfcdcError as error:
+                log.warning("%s: its records could not be counted, to find what is deleted for good: %s", entity, error)
+                is_over = True
+            if is_over:
+                done[entity] = replace(notes[entity], swept_at_ms=now_ms)
+            if left <= 0:
+                break
+        return done
+
+    def _poll_some(
+        self, entities: Sequence[str], position: Callable[[], int], report: LandingReport
+    ) -> dict[str, PollNote]:
+        """Return the notes of these objects after their polls."""
+        notes: dict[str, PollNote] = {}
+        polls: list[ObjectPoll] = []
+        for entity in entities:
+            begun = outcome_of(self._begun, entity)
+            if isinstance(begun, Exception):
+                notes[entity] = self._not_polled(entity, begun)
+            else:
+                polls.append(begun)
+        if not polls:
+            return notes
+        pages = first_pages(self._org.session, [poll.query for poll in polls])
+        if any(isinstance(page, QueryPage) and page.rows for page in pages):
+            self.on_events()
+        for poll, page in zip(polls, pages, strict=True):
+            landed = page if isinstance(page, Exception) else outcome_of(poll.land, page, position)
+            if isinstance(landed, Polled):
+                notes[poll.entity] = landed.note
+                report.events[poll.entity] += landed.rows
+            else:
+                notes[poll.entity] = self._not_polled(poll.entity, landed)
+        self.responses += 1
+        return notes
+
+    def _begun(self, entity: str) -> ObjectPoll:
+        assert self._notes is not None
+        seen = self._seen.setdefault(entity, SeenRecords())
+        return ObjectPoll(self._warehouse, self._org, entity, self._notes.get(entity, PollNote()), seen)
+
+    def _not_polled(self, entity: str, error: Exception) -> PollNote:
+        """Note why, and draw the conclusion from it. Raises what concerns all objects."""
+        if isinstance(error, ApiLimitReached) or not isinstance(error, SfcdcError):
+            raise error
+        self._seen.pop(entity, None)
+        now_ms = clock.now_ms()
+        log.warning("%s could not be polled: %s", entity, error)
+        if isinstance(error, QueryRefused):
+            if error.error_code in _NOT_READABLE:
+                position = RawEvents.open(self._warehouse).last_position(POLLED)
+                refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(error), now_ms)
+            elif error.error_code == _NO_SUCH_FIELD:
+                self._describe(entity)
+        assert self._notes is not None
+        return failed_again(self._notes.get(entity, PollNote()), error, now_ms)
+
+    def _describe(self, entity: str) -> None:
+        """Follow an object whose fields are not those that were asked for."""
+        now_ms = clock.now_ms()
+        try:
+            described = describe_whole(self._org.session, entity)
+            newest = self._org.newest_schema(entity, described, now_ms, polled=True)
+        except EntityNotReadable as refused:
+            position = RawEvents.open(self._warehouse).last_position(POLLED)
+            refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(refused), now_ms)
+        else:
+            Schemas(self._warehouse).add(newest, described={entity: now_ms})
+
+    def _entities(self) -> tuple[str, ...]:
+        """Return the objects that are polled and were copied; the tables say which."""
+        now = clock.current().monotonic()
+        if now - self._members[0] > MEMBERS_SECONDS:
+            members = self._org.members(POLLED)
+            self._members, self._copied = (now, members.entities if members else ()), (float("-inf"), ())
+        if now - self._copied[0] > LOOK_SECONDS or self._asks_all:
+            facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
+            copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
+            self._copied = (now, copied)
+        return self._copied[1]
+
+    @retry_on_conflict
+    def _begin(self) -> None:
+        """Note, once, that reads of the org may have their watermarks among the polls; and whatever position was given
+        out among them is one at which all is complete."""
+        events = RawEvents.open(self._warehouse)
+        checkpoint = events.checkpoint(POLLED)
+        if checkpoint.begun is None or checkpoint.complete_position < checkpoint.position:
+            begun_at_ms = checkpoint.begun_at_ms or clock.now_ms()
+            complete = replace(checkpoint, complete_position=checkpoint.position)
+            events.note(replace(complete, begun=EARLIEST, begun_at_ms=begun_at_ms))
+
+
+class _OnePosition:
+    """The place of one reading in the order of polls, taken when it is first asked for."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._position: int | None = None
+
+    def __call__(self) -> int:
+        if self._position is None:
+            self._position = self._take()
+        return self._position
+
+    @retry_on_conflict
+    def _take(self) -> int:
+        events = RawEvents.open(self._warehouse)
+        checkpoint = events.checkpoint(POLLED)
+        position = checkpoint.position + 1
+        events.note(replace(checkpoint, position=position, complete_position=position))
+        return position
+
+
+def _nothing() -> None:
+    """Nobody waits for rows."""

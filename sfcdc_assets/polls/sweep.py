@@ -1,0 +1,72 @@
+"""Records that are in a table and not in the org any more, found by counting: who is deleted for good raises no stamp.
+
+The org counts the records of a window of Ids, and so does the table. Where both say the same, nothing is looked at;
+where they differ, the window is parted, down to windows whose Ids are listed. A million records without a delete cost
+one count, and each delete some five more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from sfcdc_assets.snapshot.soql import IdWindow
+
+LISTED = 2_000
+"""Records of a window whose Ids are listed: a page of a query."""
+PARTS = 5
+"""Of a window that differs: as many as one request counts."""
+Ids = npt.NDArray[np.bytes_]
+"""Of 18 characters each."""
+COUNTED = 2_000_000
+"""The most records that the org is asked to count at once: on tens of millions it gives up."""
+
+
+class Sweep:
+    """The search over one object, step by step. `ids`: those of the table's living rows, in order."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._ids = ids
+        self._to_count: deque[IdWindow] = deque(_parted(ids, IdWindow(), -(-len(ids) // COUNTED) or 1))
+        self._to_list: deque[IdWindow] = deque()
+
+    def to_count(self, most: int) -> tuple[IdWindow, ...]:
+        """Return windows that the org is to count next."""
+        return tuple(self._to_count.popleft() for _ in range(min(most, len(self._to_count))))
+
+    def to_list(self) -> IdWindow | None:
+        """Return a window whose Ids the org is to list next."""
+        return self._to_list.popleft() if self._to_list else None
+
+    def counted(self, counts: Mapping[IdWindow, int]) -> None:
+        """Take the org's counts."""
+        for window, count in counts.items():
+            ours = len(self.ids_in(window))
+            if ours == count:
+                continue
+            if ours <= LISTED:
+                self._to_list.append(window)
+            else:
+                self._to_count.extend(_parted(self.ids_in(window), window, PARTS))
+
+    def ids_in(self, window: IdWindow) -> Ids:
+        """Return the table's Ids in a window."""
+        start = 0 if window.lower is None else int(np.searchsorted(self._ids, window.lower.encode()))
+        end = len(self._ids) if window.upper is None else int(np.searchsorted(self._ids, window.upper.encode()))
+        return self._ids[start:end]
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left to ask."""
+        return not (self._to_count or self._to_list)
+
+
+def _parted(ids: Ids, window: IdWindow, parts: int) -> list[IdWindow]:
+    """Return the window in parts with about as many of the Ids each."""
+    cuts = sorted({ids[len(ids) * number // parts].decode() for number in range(1, parts)}) if len(ids) else []
+    ends = [window.lower, *(cut for cut in cuts if cut != window.lower), window.upper]
+    return [IdWindow(lower, upper) for lower, upper in pairwise(ends)]

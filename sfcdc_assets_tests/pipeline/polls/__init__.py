@@ -1,0 +1,1 @@
+"""Objects that are polled, through the whole pipeline."""

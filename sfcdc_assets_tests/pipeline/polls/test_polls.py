@@ -1,0 +1,261 @@
+"""Polls of copied objects: interrupted, repeated, refused, beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+import pytest
+
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.store.notes import remove_note
+from sfcdc_assets.lake.store.poll_notes import PATH, read_poll_notes
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.object_poll import ObjectPoll, SeenRecords
+from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.landing.polled_reader import PolledReader
+from sfcdc_assets.orchestration.jobs import SYNC
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
+from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
+from sfcdc_assets.salesforce.composite_query import QueryPage, first_pages
+from sfcdc_assets.salesforce.errors import ApiLimitReached
+from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.story import go_on, story
+
+OBJECTS = ("Case", "Lead", "Opportunity")
+SEED = 67
+PAGE = 2_000
+MANY = PAGE + 50
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
+    """Three objects that were copied, and are polled."""
+    print(f"seed {SEED}")
+    with story(tmp_path_factory.mktemp("polls"), ["Account"], records=6, seed=SEED) as pipeline:
+        with pytest.MonkeyPatch.context() as patch:
+            settings_of_polls(patch)
+            pipeline.sync()
+        yield pipeline
+
+
+def settings_of_polls(patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("SFCDC_CHANNELS", "none")
+    patch.setenv("SFCDC_POLL", ",".join(OBJECTS))
+
+
+@pytest.fixture
+def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
+    """The org when all of its objects are due."""
+    go_on(shared, monkeypatch)
+    settings_of_polls(monkeypatch)
+    shared.org.clock.sleep(1000)
+    return shared
+
+
+@contextmanager
+def reading(pipeline: EmulatedPipeline) -> Iterator[tuple[PolledReader, OrgConnection, Warehouse]]:
+    warehouse = Warehouse(str(pipeline.warehouse))
+    with connect(load_settings()) as connected:
+        yield PolledReader(warehouse, connected), connected, warehouse
+
+
+def rename(pipeline: EmulatedPipeline, entity: str, count: int, value: str) -> None:
+    """Change records in one transaction: all have one stamp."""
+    with pipeline.org.transaction() as work:
+        for record_id in ids(pipeline.org, entity)[:count]:
+            work.update(entity, record_id, {"Description": value})
+
+
+def read_rows(warehouse: Warehouse, entity: str, after: int = 0) -> list[str]:
+    """Ids of the rows that polls have read, one for each time."""
+    taken = Snapshots.open(warehouse, entity)
+    assert taken is not None
+    return [each for reading in taken.read_backs(after) for each in sorted(reading.record_ids)]
+
+
+def last_reading(warehouse: Warehouse, entity: str) -> int:
+    taken = Snapshots.open(warehouse, entity)
+    assert taken is not None
+    return taken.last_read_back()
+
+
+def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: EmulatedPipeline) -> None:
+    with reading(org) as (reader, connected, _):
+        reader.land(TICK)
+        org.org.clock.sleep(1000)
+        before = connected.session.calls
+        rename(org, "Lead", 2, "one request")
+        report = reader.land(TICK)
+        assert report.events == {"Case": 0, "Lead": 2, "Opportunity": 0}
+        assert connected.session.calls - before == 2, "one of them the list of the org's objects, every ten minutes"
+        rename(org, "Lead", 2, "too early")
+        before = connected.session.calls
+        assert reader.land(TICK).count == 0
+        assert connected.session.calls == before
+
+
+def test_what_was_read_before_is_no_news_to_this_process_nor_to_the_next(org: EmulatedPipeline) -> None:
+    rename(org, "Case", 3, "read once")
+    org.org.clock.sleep(60)
+    org.sync()
+    with reading(org) as (reader, _, warehouse):
+        before = last_reading(warehouse, "Case")
+        for _ in range(3):
+            org.org.clock.sleep(100)
+            reader._asks_all = True
+            reader.land(TICK)
+        assert read_rows(warehouse, "Case", before) == []
+
+
+def test_a_second_change_within_the_second_of_a_stamp_is_read_by_the_next_poll(org: EmulatedPipeline) -> None:
+    with reading(org) as (reader, _, _):
+        rename(org, "Case", 1, "first")
+        reader.land(TICK)
+        rename(org, "Case", 1, "second, of the same second")
+        org.org.clock.sleep(1000)
+        reader.land(TICK)
+    org.sync()
+    org.assert_equal_to_the_org(["Case"])
+
+
+def test_an_interrupted_poll_goes_on_in_the_midst_of_records_with_one_stamp(org: EmulatedPipeline) -> None:
+    with org.org.transaction() as work:
+        for number in range(MANY):
+            work.create(
+                "Opportunity", {"Name": f"Number {number}", "StageName": "Prospecting", "CloseDate": "2027-01-31"}
+            )
+    org.org.clock.sleep(3600)
+    with reading(org) as (reader, _, _):
+        reader.land(TICK)
+        org.org.clock.sleep(1000)
+        rename(org, "Opportunity", MANY, "all at once")
+    with reading(org) as (reader, _, warehouse):
+        before = last_reading(warehouse, "Opportunity")
+        org.server.rest_faults.arm(RestFault.LOCATOR_GONE)
+        assert "INVALID_QUERY_LOCATOR" in str(failure(reader, warehouse, "Opportunity"))
+        assert len(read_rows(warehouse, "Opportunity", before)) == PAGE
+        org.org.clock.sleep(3600)
+        reader.land(TICK)
+        read = read_rows(warehouse, "Opportunity", before)
+        assert len(read) == len(set(read)) >= MANY, "nothing twice, and nothing is missing"
+        assert read_poll_notes(warehouse)["Opportunity"].error is None
+    org.sync()
+    org.assert_equal_to_the_org(["Opportunity"])
+
+
+def failure(reader: PolledReader, warehouse: Warehouse, entity: str) -> str | None:
+    """Why an object could not be polled, though the others were."""
+    report = reader.land(TICK)
+    assert report.has_answered
+    return read_poll_notes(warehouse)[entity].error
+
+
+def test_an_object_that_is_refused_keeps_no_other_from_being_polled(org: EmulatedPipeline) -> None:
+    rename(org, "Case", 1, "polled")
+    org.org.hidden_objects = {"Lead"}
+    try:
+        with reading(org) as (reader, _, warehouse):
+            before = last_reading(warehouse, "Case")
+            assert "Lead" in str(failure(reader, warehouse, "Lead"))
+            assert len(read_rows(warehouse, "Case", before)) >= 1
+    finally:
+        org.org.hidden_objects = set()
+    org.org.clock.sleep(7200)
+    org.sync()
+    org.assert_equal_to_the_org(OBJECTS)
+
+
+def test_a_used_up_allowance_is_raised_and_loses_nothing(org: EmulatedPipeline) -> None:
+    rename(org, "Case", 2, "after the allowance")
+    with reading(org) as (reader, _, warehouse):
+        before = read_poll_notes(warehouse)
+        org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, path="/composite")
+        with pytest.raises(ApiLimitReached):
+            reader.land(TICK)
+        assert read_poll_notes(warehouse) == before, "no object counts as asked"
+    org.org.clock.sleep(3600)
+    org.sync()
+    org.assert_equal_to_the_org(["Case"])
+
+
+def test_of_two_that_poll_at_once_the_older_reading_is_refused(org: EmulatedPipeline) -> None:
+    rename(org, "Case", 1, "older")
+    with reading(org) as (reader, connected, warehouse):
+        slow = ObjectPoll(warehouse, connected, "Case", read_poll_notes(warehouse)["Case"], SeenRecords())
+        [page] = first_pages(connected.session, [slow.query])
+        assert isinstance(page, QueryPage)
+        rename(org, "Case", 1, "newer")
+        reader.land(TICK)
+        with pytest.raises(ConcurrentCommit):
+            slow.land(page, lambda: 1_000)
+    org.sync()
+    org.assert_equal_to_the_org(["Case"])
+
+
+def test_without_its_notes_a_poll_reads_from_further_back_and_changes_nothing(org: EmulatedPipeline) -> None:
+    rename(org, "Case", 2, "noted")
+    org.sync()
+    rows = org.rows("Case")
+    remove_note(Warehouse(str(org.warehouse)), PATH)
+    org.org.clock.sleep(1000)
+    org.sync()
+    found = org.rows("Case")
+    assert {each: row["_valid_from"] for each, row in found.items()} == {
+        each: row["_valid_from"] for each, row in rows.items()
+    }
+    org.assert_equal_to_the_org(["Case"])
+
+
+def test_a_field_that_is_gone_is_noticed_and_the_next_poll_asks_without_it(org: EmulatedPipeline) -> None:
+    org.org.setup.add_field("Case", "Extra__c", {"type": "string", "length": 20})
+    rename(org, "Case", 1, "with another field")
+    org.org.clock.sleep(90_000)
+    org.sync()
+    assert "Extra__c" in next(iter(org.rows("Case").values()))
+    org.org.setup.drop_field("Case", "Extra__c")
+    rename(org, "Case", 1, "without the field")
+    org.org.clock.sleep(2_000)
+    with reading(org) as (reader, _, warehouse):
+        assert "INVALID_FIELD" in str(failure(reader, warehouse, "Case"))
+        org.org.clock.sleep(4_000)
+        assert failure(reader, warehouse, "Case") is None
+
+
+def test_the_sensor_of_polled_objects_asks_for_a_run_over_what_has_changed(org: EmulatedPipeline) -> None:
+    rename(org, "Lead", 1, "for the sensor")
+    sensor = build_channel_sensor(POLLED)
+    assert sensor.name == "poll_objects"
+    resources = {"lake": LakeResource(), "org": OrgResource()}
+    with dg.build_sensor_context(org.instance, resources=resources) as context:
+        found = sensor.evaluate_tick(context)
+    assert found.run_requests is not None
+    assert [request.job_name for request in found.run_requests] == [SYNC.name]
+    org.sync()
+    org.assert_equal_to_the_org(["Lead"])
+
+
+def test_a_record_that_is_deleted_for_good_is_found_by_counting_within_a_day(org: EmulatedPipeline) -> None:
+    org.sync()
+    gone, emptied, *_ = ids(org.org, "Case")
+    with org.org.transaction() as work:
+        for record_id in (gone, emptied):
+            work.hard_delete("Case", record_id)
+    org.org.clock.sleep(1000)
+    org.sync()
+    assert not org.rows("Case")[gone]["_is_deleted"], "no stamp tells of it"
+    org.org.clock.sleep(90_000)
+    for _ in range(2):
+        org.sync()
+        org.org.clock.sleep(120)
+    found = org.rows("Case")
+    assert [(found[each]["_is_deleted"], found[each]["_deleted_reason"]) for each in (gone, emptied)] == [
+        (True, "hard_deleted"),
+        (True, "hard_deleted"),
+    ]

@@ -1,0 +1,1 @@
+"""How an object is asked for what changed, as values."""

@@ -1,0 +1,70 @@
+"""Deletes that are found by counting: all of them, at a cost that follows them and not the object's size."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sfcdc_assets.polls.sweep import LISTED, PARTS, Ids, Sweep
+from sfcdc_assets.snapshot.soql import IdWindow
+
+
+def record_id(number: int) -> str:
+    return f"001{number:015d}"
+
+
+def ids(table: list[str]) -> Ids:
+    return np.array(table, "S18")
+
+
+def swept(table: list[str], org: set[str]) -> tuple[set[str], set[str], int]:
+    """What a sweep finds: Ids that only the table has, those that only the org has, and the requests it takes."""
+    sweep, requests = Sweep(ids(table)), 0
+    only_here: set[str] = set()
+    only_there: set[str] = set()
+    while not sweep.is_over:
+        windows = sweep.to_count(PARTS)
+        if windows:
+            requests += 1
+            sweep.counted({window: sum(map(window.has, org)) for window in windows})
+        window = sweep.to_list()
+        if window is not None:
+            requests += 1
+            theirs, ours = {each for each in org if window.has(each)}, {each.decode() for each in sweep.ids_in(window)}
+            only_here |= ours - theirs
+            only_there |= theirs - ours
+    return only_here, only_there, requests
+
+
+@given(
+    size=st.integers(0, 3 * LISTED),
+    deleted=st.sets(st.integers(0, 3 * LISTED), max_size=20),
+)
+@example(size=0, deleted=set())
+def test_every_delete_is_found(size: int, deleted: set[int]) -> None:
+    table = [record_id(number) for number in range(size)]
+    org = {each for number, each in enumerate(table) if number not in deleted}
+    found, missing, _ = swept(table, org)
+    assert found == set(table) - org
+    assert missing == set()
+
+
+def test_a_million_records_without_a_delete_cost_one_request() -> None:
+    table = [record_id(number) for number in range(1_000_000)]
+    sweep = Sweep(ids(table))
+    assert sweep.to_count(PARTS) == (IdWindow(),)
+    sweep.counted({IdWindow(): 1_000_000})
+    assert sweep.is_over
+
+
+def test_one_delete_among_a_hundred_thousand_costs_a_handful() -> None:
+    table = [record_id(number) for number in range(100_000)]
+    found, _, requests = swept(table, set(table) - {record_id(77_777)})
+    assert found == {record_id(77_777)}
+    assert requests <= 6
+
+
+def test_a_record_that_only_the_org_has_is_found_as_well() -> None:
+    table = [record_id(number) for number in range(10)]
+    assert swept(table, {*table, record_id(99)})[:2] == (set(), {record_id(99)})
