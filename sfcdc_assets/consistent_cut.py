@@ -88,7 +88,7 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
     def duckdb(self) -> duckdb.DuckDBPyConnection:
         """Return a connection with the views of `sfcdc sql`: `account`, `account_history` and so on. With `strict`,
         those of an entity that lags are not there. Close it when you are done."""
-        from sfcdc_assets.sql.asked_tables import AskedTables  # noqa: PLC0415 - only with the extra
+        from sfcdc_assets.sql.cut_connection import AskedTables  # noqa: PLC0415 - only with the extra
 
         asked = AskedTables(self._tables)
         asked.make_all()

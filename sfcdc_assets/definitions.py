@@ -3,7 +3,7 @@
 import dagster as dg
 
 from sfcdc_assets.orchestration.assets.event_tables import build_event_tables
-from sfcdc_assets.orchestration.assets.launched import build_raw_events, snapshot, tables
+from sfcdc_assets.orchestration.assets.manual_runs import build_raw_events, snapshot, tables
 from sfcdc_assets.orchestration.assets.push_topic_state import build_push_topic_state
 from sfcdc_assets.orchestration.assets.specs import channel_specs, consistent_cuts_spec
 from sfcdc_assets.orchestration.checks.drift import equals_the_org

@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, Committed, Prepared, Ready, ToApply, merged_report
 from sfcdc_assets.apply.entity_tables import EntityTables
-from sfcdc_assets.apply.following import Following
-from sfcdc_assets.apply.note_cut import note_cut
+from sfcdc_assets.apply.follow_run import Following
+from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.consistent_cuts import Cut
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import FailSafeLander, Lander
+from sfcdc_assets.landing.run_lander import FailSafeLander, Lander
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.not_readable import note_not_readable, note_not_shown_whole
 from sfcdc_assets.org_reads.read_back import ReadBackReport, read_back_suspects
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
-from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
-from sfcdc_assets.schema_evolution.described import follow_describes
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
+from sfcdc_assets.schema_evolution.describe_cache import follow_describes
 
 HEALING_SECONDS = 10.0
 """So long in all a round waits for an org that answers no request: its events are applied by then, and the next ones

@@ -24,7 +24,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.progress import observing
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets.spark.early_start import EarlySpark
 from sfcdc_assets.spark.java import check_java
 
 # The demo's org shows each commit at once, so reads of it can have their watermark at the stream's tip, and its stream

@@ -38,7 +38,7 @@ def forget_samples() -> None:
     from sfcdc_assets.orchestration.assets.keys import PREFIX  # noqa: PLC0415
     from sfcdc_assets.orchestration.jobs.event_log import Ours  # noqa: PLC0415
     from sfcdc_assets.orchestration.jobs.forget_runs import JOBS  # noqa: PLC0415
-    from sfcdc_assets.orchestration.jobs.request import OF_THE_ORG, ORG_TAG  # noqa: PLC0415
+    from sfcdc_assets.orchestration.jobs.run_config import OF_THE_ORG, ORG_TAG  # noqa: PLC0415
     from sfcdc_assets.orchestration.jobs.stored_samples import forget_samples_of  # noqa: PLC0415
 
     settings = load_settings()

@@ -17,8 +17,8 @@ from sfcdc_assets.event_channels.tables.filter_check import check_topic
 from sfcdc_assets.event_channels.tables.rebuild_topic import rebuild_topic
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.event_readers import event_reader
-from sfcdc_assets.landing.lander import Poller
-from sfcdc_assets.landing.type_again import type_again
+from sfcdc_assets.landing.retype_events import type_again
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext

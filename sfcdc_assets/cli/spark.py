@@ -14,10 +14,10 @@ from sfcdc_assets.cli.terminal.stopping import before_stopping, stops_at_once
 from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark import standing
-from sfcdc_assets.spark.pack import pack
-from sfcdc_assets.spark.pack import settings as pack_settings
-from sfcdc_assets.spark.prepare import prepare
+from sfcdc_assets.spark.class_recording import prepare
 from sfcdc_assets.spark.server import listening, watch
+from sfcdc_assets.spark.worker_archive import pack
+from sfcdc_assets.spark.worker_archive import settings as pack_settings
 
 
 @stops_at_once

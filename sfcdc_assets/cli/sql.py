@@ -15,11 +15,11 @@ from sfcdc_assets.cli.sql_extra import Labels, require_duckdb
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.sql.conversation import HELP, converse
-from sfcdc_assets.sql.moment import moment_of
+from sfcdc_assets.sql.as_of_time import moment_of
+from sfcdc_assets.sql.prompt import HELP, converse
 
 if TYPE_CHECKING:
-    from sfcdc_assets.sql.asked_tables import AskedTables
+    from sfcdc_assets.sql.cut_connection import AskedTables
     from sfcdc_assets.sql.results import Format
 
 

@@ -28,7 +28,7 @@ from sfcdc_assets.orchestration.sensors.readings import begin_readings
 from sfcdc_assets.org_reads.first_start import first_patience, is_first_start
 from sfcdc_assets.org_reads.snapshot_budget import CopiesWait
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets.spark.early_start import EarlySpark
 
 if TYPE_CHECKING:
     from sfcdc_assets.cli.local_dagster.channel_turn import Turn

@@ -10,8 +10,8 @@ from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.host_check import is_this_machine, reach
 from sfcdc_assets.salesforce.login import Grant
-from sfcdc_assets.salesforce.reach import is_this_machine, reach
 from sfcdc_assets.settings.settings import Settings
 
 TLS, CLOCK, LOGIN, MY_DOMAIN = "TLS", "clock", "login", "My Domain"

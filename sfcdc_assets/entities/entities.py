@@ -23,7 +23,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
-from sfcdc_assets.schema_evolution.column_look import look_at_columns
+from sfcdc_assets.schema_evolution.column_check import look_at_columns
 from sfcdc_assets.settings.channel_kinds import feeds_entities
 
 _NOT_NOTED = object()

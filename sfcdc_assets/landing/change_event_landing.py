@@ -24,7 +24,7 @@ from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas, schema_of_id
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS, Landing, LandingReport
-from sfcdc_assets.landing.read_again import LandedBefore
+from sfcdc_assets.landing.redelivered_events import LandedBefore
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock

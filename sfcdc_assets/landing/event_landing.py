@@ -14,7 +14,7 @@ from sfcdc_assets.lake.tables.landed_table import LandedKeys
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS, Landing, LandingReport
-from sfcdc_assets.landing.type_again import type_waiting
+from sfcdc_assets.landing.retype_events import type_waiting
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError

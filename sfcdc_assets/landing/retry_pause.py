@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.kept_pause import KeptPause
+from sfcdc_assets.landing.durable_pause import KeptPause
 from sfcdc_assets.org_connection.same_organization import WrongOrganization
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError

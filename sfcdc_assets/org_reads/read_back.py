@@ -39,7 +39,7 @@ from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.describe import describe
-from sfcdc_assets.salesforce.unanswered_time import lengthen_unanswered_time
+from sfcdc_assets.salesforce.rest_deadline import lengthen_unanswered_time
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.timeline.suspect import Reason

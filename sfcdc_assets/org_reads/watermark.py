@@ -12,8 +12,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from sfcdc_assets.lake.tables.raw_events import RawEvents
-from sfcdc_assets.landing.lander import FailSafeLander, Lander
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.landing.run_lander import FailSafeLander, Lander
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError

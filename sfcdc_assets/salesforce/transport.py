@@ -17,6 +17,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.progress import RequestSent, notify
 from sfcdc_assets.salesforce.answers import MOST_BYTES, BodyTooLarge, hold_body
 from sfcdc_assets.salesforce.errors import CertificateNotTrusted, OrgUnavailable, OrgUnreachable, UnexpectedAnswer
+from sfcdc_assets.salesforce.rest_deadline import unanswered_time, unanswered_time_for
 from sfcdc_assets.salesforce.retry import (
     RETRIED_STATUSES,
     Transient,
@@ -26,7 +27,6 @@ from sfcdc_assets.salesforce.retry import (
     transient_of,
 )
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
-from sfcdc_assets.salesforce.unanswered_time import unanswered_time, unanswered_time_for
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 120.0

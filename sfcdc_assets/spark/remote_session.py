@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.runtime.errors import SettingsError
-from sfcdc_assets.spark.pack import FOLDER, LAUNCHER
+from sfcdc_assets.spark.worker_archive import FOLDER, LAUNCHER
 
 _ARCHIVES = "spark.archives"
 _PYTHON = "spark.sql.execution.pyspark.python"

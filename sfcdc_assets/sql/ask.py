@@ -16,7 +16,7 @@ from sfcdc_assets.lake.tables.open_cut import cuts_at
 from sfcdc_assets.lake.tables.snapshot_reads import first_read_at
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import counted
-from sfcdc_assets.sql.asked_tables import AskedTables
+from sfcdc_assets.sql.cut_connection import AskedTables
 from sfcdc_assets.sql.errors import NotAQuery, QueryFailed
 from sfcdc_assets.sql.results import ROWS_SHOWN, Format, write
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts

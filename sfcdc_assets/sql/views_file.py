@@ -11,8 +11,8 @@ from pathlib import Path
 
 import duckdb
 
-from sfcdc_assets.sql.asked_tables import AskedTables
 from sfcdc_assets.sql.catalogue import described_views
+from sfcdc_assets.sql.cut_connection import AskedTables
 from sfcdc_assets.sql.errors import FileNotWritten
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets.sql.text import name, value

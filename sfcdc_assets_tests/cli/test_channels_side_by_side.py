@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from sfcdc_assets import open_cut
-from sfcdc_assets.apply.note_cut import AHEAD
+from sfcdc_assets.apply.record_cut import AHEAD
 from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
 from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
 from sfcdc_assets.emulator.faults.faults import Fault

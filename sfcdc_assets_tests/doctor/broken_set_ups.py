@@ -29,7 +29,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.salesforce import reach
+from sfcdc_assets.salesforce import host_check
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.salesforce.view_all import Sight, ViewAll
@@ -85,7 +85,7 @@ def set_up(org: EmulatedOrg, server: EmulatorServer, folder: Path) -> Iterator[S
     with pytest.MonkeyPatch.context() as patch, ExitStack() as undo:
         without_settings(patch)
         trust_only_the_org(patch)
-        patch.setattr(reach, "trusted_roots", _authority)
+        patch.setattr(host_check, "trusted_roots", _authority)
         for number in ("WRITERS", "ROUNDS"):
             patch.setattr(commit_probe, number, 1)  # that commits meet is tested by itself, and is the dearest check
         patch.setattr(examination, "_session", lambda _: None)  # whoever says that there is a cluster

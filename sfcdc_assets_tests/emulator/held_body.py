@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sfcdc_assets.emulator.rest import halved_body
+from sfcdc_assets.emulator.rest import interrupted_body
 
 
 class HeldBody:
@@ -34,7 +34,7 @@ def held_body() -> Iterator[HeldBody]:
     """While entered, the second half of a slow answer is sent by `go_on` and no sooner."""
     held = HeldBody()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(halved_body, "asyncio", SimpleNamespace(sleep=held.sleep))
+        patch.setattr(interrupted_body, "asyncio", SimpleNamespace(sleep=held.sleep))
         try:
             yield held
         finally:

@@ -22,10 +22,10 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.ids import EMPTY_ID, to_18
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.scenarios.played_steps import WatchedStep, watched
+from sfcdc_assets.emulator.scenarios.player import ScenarioStage
 from sfcdc_assets.emulator.scenarios.scenario import load_scenario, scenario_of, scenarios
-from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
 from sfcdc_assets.emulator.scenarios.verbs import ORG_VERBS, RECORD_VERBS, SETUP_VERBS
-from sfcdc_assets.emulator.scenarios.watching import WatchedStep, watched
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.guide_samples import OTHERS, OtherMessage, Sample, samples
 

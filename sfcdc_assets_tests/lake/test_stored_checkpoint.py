@@ -14,7 +14,7 @@ from sfcdc_assets.lake.tables.quarantine import quarantine
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.stream_checkpoint import StoredCheckpoint
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.read_again import LandedBefore
+from sfcdc_assets.landing.redelivered_events import LandedBefore
 from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress

@@ -31,7 +31,7 @@ except SettingsError as error:
     second = str(error)
 graph = defs.resolve_asset_graph()
 jobs = {job.name: dict(job.tags) for job in defs.jobs}
-from sfcdc_assets.orchestration.jobs.request import concurrency_key
+from sfcdc_assets.orchestration.jobs.run_config import concurrency_key
 from sfcdc_assets.orchestration.assets.keys import ENTITY, EVENT_PARTITIONS
 from sfcdc_assets.settings.settings import load_settings
 print(json.dumps({

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from sfcdc_assets.apply import following
-from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets.apply import follow_run
+from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
@@ -81,7 +81,7 @@ class BusyStream:
             value = f"{self._dice.random():.6f}"
             with self._pipeline.org.transaction() as one:
                 one.update(entity, self._dice.choice(self._ids[entity]), {FIELDS[entity]: value})
-        clock.sleep(TICK_SECONDS - following.LOOK_SECONDS)
+        clock.sleep(TICK_SECONDS - follow_run.LOOK_SECONDS)
         for event in self._pipeline.sensor_tick().asset_events:
             assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation)
             self._instance.report_runless_asset_event(event)
@@ -99,7 +99,7 @@ class BusyStream:
                 self.tick()
             clock.sleep(seconds if done < ticks else SECONDS)
 
-        patch.setattr(following, "clock", SimpleNamespace(current=clock.current, sleep=slept))
+        patch.setattr(follow_run, "clock", SimpleNamespace(current=clock.current, sleep=slept))
         self.tick()
         config = config_of(
             "sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=SECONDS

@@ -17,11 +17,11 @@ from random import Random
 import pytest
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.apply.note_cut import CutNoted, note_cut
+from sfcdc_assets.apply.record_cut import CutNoted, note_cut
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import LandedOnly
+from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets_tests.pipeline.fixtures import only_settings_of_tests

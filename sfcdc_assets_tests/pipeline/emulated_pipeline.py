@@ -25,7 +25,7 @@ from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK, Patience, until_settled
-from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead

@@ -10,8 +10,8 @@ from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import SnapshotListener, SnapshotReport, ToCopy, take_snapshot

@@ -18,8 +18,8 @@ from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.lake.tables import gap_reconciliation
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import POLL
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import (

@@ -19,8 +19,8 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import POLL, TICK, Patience, until_settled
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint

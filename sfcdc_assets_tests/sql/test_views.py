@@ -23,7 +23,7 @@ from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.tables.consistent_cuts import cuts
 from sfcdc_assets.lake.tables.open_cut import OpenCut, cuts_at
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.sql.asked_tables import AskedTables
+from sfcdc_assets.sql.cut_connection import AskedTables
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.pipeline.oracle import expected_rows, living_at

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfcdc_assets.change_events.batch.payload_bytes import PADDING, PayloadBytes, Places
-from sfcdc_assets.change_events.batch.reading import Texts
+from sfcdc_assets.change_events.batch.payload_cursors import Texts
 from sfcdc_assets.change_events.batch.slots import Slots
 from sfcdc_assets.change_events.bitmap import field_bits
 from sfcdc_assets.change_events.errors import BitmapError

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfcdc_assets.change_events.batch.payload_bytes import WINDOW, Places
-from sfcdc_assets.change_events.batch.reading import Reading
+from sfcdc_assets.change_events.batch.payload_cursors import Reading
 from sfcdc_assets.change_events.batch.slots import Kind, Slots
 
 FEWEST_ROUNDS = 16

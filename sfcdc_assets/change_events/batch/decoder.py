@@ -14,7 +14,7 @@ from sfcdc_assets.change_events.batch.cell_arrays import NOTHING, Cells, ValueAr
 from sfcdc_assets.change_events.batch.headers import HeaderReader, Headers, texts_of
 from sfcdc_assets.change_events.batch.named_slots import Marks, NamedSlots, is_diff, is_nulled
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, PayloadBytes, Places
-from sfcdc_assets.change_events.batch.reading import Reading, Texts
+from sfcdc_assets.change_events.batch.payload_cursors import Reading, Texts
 from sfcdc_assets.change_events.batch.slots import Kind, NotReadInBatches, Slots
 from sfcdc_assets.change_events.cell_lists import members_of
 from sfcdc_assets.change_events.change_type import ChangeType

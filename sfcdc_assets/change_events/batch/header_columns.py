@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.batch.headers import HeaderReader, Headers, texts_of
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, PayloadBytes
-from sfcdc_assets.change_events.batch.reading import Reading
+from sfcdc_assets.change_events.batch.payload_cursors import Reading
 from sfcdc_assets.change_events.batch.slots import NotReadInBatches
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
 from sfcdc_assets.change_events.change_type import ChangeType

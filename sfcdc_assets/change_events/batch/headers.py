@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, Places
-from sfcdc_assets.change_events.batch.reading import Reading, Texts
+from sfcdc_assets.change_events.batch.payload_cursors import Reading, Texts
 from sfcdc_assets.change_events.batch.slots import NotReadInBatches
 from sfcdc_assets.change_events.change_event import END_OF_TIME_MS
 from sfcdc_assets.change_events.header import plain_change_type

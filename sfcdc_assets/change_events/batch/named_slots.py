@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sfcdc_assets.change_events.batch.bitmaps import BitmapReader
 from sfcdc_assets.change_events.batch.payload_bytes import Flags, Places
-from sfcdc_assets.change_events.batch.reading import Reading, Texts
+from sfcdc_assets.change_events.batch.payload_cursors import Reading, Texts
 from sfcdc_assets.change_events.batch.slots import Slots
 
 Marks = npt.NDArray[np.uint8]

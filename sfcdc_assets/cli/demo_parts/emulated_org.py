@@ -20,8 +20,8 @@ from sfcdc_assets.emulator.errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.faults.fault_plan import FaultPlan, PlannedFaults, load_fault_plan
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.scenarios.played_steps import watched
 from sfcdc_assets.emulator.scenarios.scenario import Scenario, scenario_of, scenarios
-from sfcdc_assets.emulator.scenarios.watching import watched
 from sfcdc_assets.emulator.serving.jwt_key import own_public_key, public_key_in
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.local_runs import run_job
-from sfcdc_assets.orchestration.jobs.request import while_nobody_lands
+from sfcdc_assets.orchestration.jobs.run_config import while_nobody_lands
 from sfcdc_assets.orchestration.sensors.channel import look
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets.spark.early_start import EarlySpark
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from sfcdc_assets.org_reads.first_start import first_patience
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings, load_settings
-from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets.spark.early_start import EarlySpark
 
 INSTANCE_SECONDS = 3_600.0
 """Without DAGSTER_HOME an instance is in memory, and grows with each run: a watch has another one so often."""

@@ -15,8 +15,8 @@ from sfcdc_assets.org_reads.first_start import first_start, is_first_start, sent
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.host_check import is_this_machine
 from sfcdc_assets.salesforce.limits import limits
-from sfcdc_assets.salesforce.reach import is_this_machine
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark.java import check_java
 

@@ -16,8 +16,8 @@ from sfcdc_assets.event_channels.tables.filter_check import Lands, TopicReport, 
 from sfcdc_assets.event_channels.tables.fold import has_state
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import WATERMARK, Patience
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import OrgConnection

@@ -19,7 +19,7 @@ from sfcdc_assets.emulator.cometd import refusals
 from sfcdc_assets.emulator.cometd.client_session import COOKIE
 from sfcdc_assets.emulator.cometd.messages import CometdAnswer, CometdCall
 from sfcdc_assets.emulator.cometd.service import CometdService
-from sfcdc_assets.emulator.rest.halved_body import halved
+from sfcdc_assets.emulator.rest.interrupted_body import halved
 from sfcdc_assets.emulator.rest.json_body import parse_json
 
 MOST_BYTES = 32_768

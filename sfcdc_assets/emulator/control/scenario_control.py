@@ -10,8 +10,8 @@ from sfcdc_assets.emulator.control.control_route import ControlError, Parameters
 from sfcdc_assets.emulator.control.feed_control import event_json
 from sfcdc_assets.emulator.errors import ScenarioRefusedError, UnknownScenarioError
 from sfcdc_assets.emulator.org.transaction import Transaction
+from sfcdc_assets.emulator.scenarios.played_steps import WatchedStep, watched
 from sfcdc_assets.emulator.scenarios.scenario import scenario_of, scenarios
-from sfcdc_assets.emulator.scenarios.watching import WatchedStep, watched
 from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfcdc_assets.emulator.control.control_route import PREFIX
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.rest.halved_body import halved
+from sfcdc_assets.emulator.rest.interrupted_body import halved
 from sfcdc_assets.emulator.rest.rest_context import error_response
 
 _DATA = re.compile(r"/services/data/v\d+\.\d+")

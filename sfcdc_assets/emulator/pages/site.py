@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import PREFIX, ControlError
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.pages.words import age, clock_time, code, moment, number
+from sfcdc_assets.emulator.pages.formatting import age, clock_time, code, moment, number
 from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 PAGES = f"{PREFIX}/pages"

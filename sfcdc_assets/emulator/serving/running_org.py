@@ -14,7 +14,7 @@ from sfcdc_assets.emulator.faults.rest_faults import RestFaults
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.record_editing import RecordEditing
 from sfcdc_assets.emulator.pubsub.pubsub_service import PubSubService
-from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
+from sfcdc_assets.emulator.scenarios.player import ScenarioStage
 from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets.emulator.traffic.traffic_switch import TrafficSwitch
 

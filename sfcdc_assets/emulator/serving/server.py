@@ -29,7 +29,7 @@ from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.rest.app import build_app
 from sfcdc_assets.emulator.rest.limits import Limits, counted_limits
 from sfcdc_assets.emulator.rest.rest_server import RestServer
-from sfcdc_assets.emulator.scenarios.stage import ScenarioStage
+from sfcdc_assets.emulator.scenarios.player import ScenarioStage
 from sfcdc_assets.emulator.serving.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.serving.client_settings import write_settings_file
 from sfcdc_assets.emulator.serving.jwt_key import JWT_KEY_FILE

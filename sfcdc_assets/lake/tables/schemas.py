@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.batch.header_columns import UTC_TIMESTAMP
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
-from sfcdc_assets.lake.tables.in_vain import InVain
+from sfcdc_assets.lake.tables.request_failures import InVain
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from sfcdc_assets.apply.catch_up import CatchUp
-from sfcdc_assets.landing.lander import Lander
+from sfcdc_assets.landing.run_lander import Lander
 from sfcdc_assets.orchestration.assets.reports import RunReports
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 

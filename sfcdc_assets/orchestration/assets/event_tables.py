@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import NOW
-from sfcdc_assets.orchestration.assets.each_entity import results
+from sfcdc_assets.landing.run_lander import Poller
+from sfcdc_assets.orchestration.assets.entity_failures import results
 from sfcdc_assets.orchestration.assets.event_metadata import event_metadata
 from sfcdc_assets.orchestration.assets.keys import EVENT_KEYS, EVENT_PARTITIONS
 from sfcdc_assets.orchestration.assets.specs import owners

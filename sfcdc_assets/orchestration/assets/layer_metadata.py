@@ -29,9 +29,9 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.orchestration.assets import column_lineage
-from sfcdc_assets.orchestration.assets.held_batches import HeldBatches
 from sfcdc_assets.orchestration.assets.specs import channel_key
 from sfcdc_assets.orchestration.assets.tables_metadata import TableLook
+from sfcdc_assets.orchestration.assets.unreported_batches import HeldBatches
 from sfcdc_assets.orchestration.table_metadata import Metadata, lag_seconds, sample_rows, table_metadata, timestamp
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.object_description import ObjectDescription

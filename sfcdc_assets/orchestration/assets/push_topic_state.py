@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfcdc_assets.event_channels.tables.fold import Folded, fold_topic, has_state
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.each_entity import results
+from sfcdc_assets.orchestration.assets.entity_failures import results
 from sfcdc_assets.orchestration.assets.event_tables import UnknownChannel
 from sfcdc_assets.orchestration.assets.keys import EVENT_KEYS, EVENT_PARTITIONS, PUSH_TOPIC_STATE_KEY
 from sfcdc_assets.orchestration.assets.specs import owners

@@ -26,8 +26,7 @@ from sfcdc_assets.lake.tables.consistent_cuts import Cut
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.orchestration.assets.held_batches import HeldBatches
-from sfcdc_assets.orchestration.assets.held_landings import HeldLandings
+from sfcdc_assets.orchestration.assets.column_reports import BUSY_SECONDS, CALM_SECONDS, with_new_columns
 from sfcdc_assets.orchestration.assets.keys import (
     CONSISTENT_CUTS_KEY,
     CURRENT_STATE_KEY,
@@ -38,7 +37,6 @@ from sfcdc_assets.orchestration.assets.keys import (
     TABLE_KEYS,
     TEXT_FIELDS_KEY,
 )
-from sfcdc_assets.orchestration.assets.known_columns import BUSY_SECONDS, CALM_SECONDS, with_new_columns
 from sfcdc_assets.orchestration.assets.layer_metadata import (
     changes_of,
     channel_materialization,
@@ -49,9 +47,11 @@ from sfcdc_assets.orchestration.assets.layer_metadata import (
     raw_events_metadata,
     text_fields_metadata,
 )
-from sfcdc_assets.orchestration.assets.pace import Pace
+from sfcdc_assets.orchestration.assets.report_interval import Pace
 from sfcdc_assets.orchestration.assets.specs import CODE_VERSION, channel_key
 from sfcdc_assets.orchestration.assets.tables_metadata import TablesLook, look_again, look_of_batch
+from sfcdc_assets.orchestration.assets.unreported_batches import HeldBatches
+from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.orchestration.table_metadata import Metadata, sample_rows, table_metadata
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.runtime.concurrency import outcome_of

@@ -11,8 +11,8 @@ from typing import TypeVar
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.change_of_channel import begin_on
 from sfcdc_assets.lake.tables.snapshots import Snapshots
-from sfcdc_assets.landing.lander import Lander
 from sfcdc_assets.landing.payload_retention import seen_by_retention
+from sfcdc_assets.landing.run_lander import Lander
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
 from sfcdc_assets.orchestration.assets.reports import Log
 from sfcdc_assets.org_connection.run_context import OrgRunContext

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from sfcdc_assets.apply.note_cut import DAMAGED
+from sfcdc_assets.apply.record_cut import DAMAGED
 from sfcdc_assets.lake.tables.consistent_cuts import newest_cuts
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY

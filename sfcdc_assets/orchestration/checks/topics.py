@@ -7,8 +7,8 @@ import dagster as dg
 
 from sfcdc_assets.event_channels.tables.filter_check import TopicReport, verify_topic
 from sfcdc_assets.event_channels.tables.fold import has_state
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.assets.keys import PUSH_TOPIC_STATE_KEY
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.table_metadata import rows_value

@@ -8,12 +8,12 @@ import dagster as dg
 
 from sfcdc_assets.entities.entities import entity_channels, entity_states
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import NOW
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
-from sfcdc_assets.orchestration.jobs.request import one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import NIGHTLY, retried
+from sfcdc_assets.orchestration.jobs.run_config import one_at_a_time
 from sfcdc_assets.orchestration.jobs.snapshot import LONG
 from sfcdc_assets.orchestration.jobs.sync import AFTER
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run

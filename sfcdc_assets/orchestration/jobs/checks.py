@@ -7,9 +7,9 @@ import dagster as dg
 from sfcdc_assets.entities.entities import entity_channels
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
-from sfcdc_assets.orchestration.jobs.request import one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import retried
 from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some
+from sfcdc_assets.orchestration.jobs.run_config import one_at_a_time
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
 from sfcdc_assets.settings.setting_values import as_set_here
 

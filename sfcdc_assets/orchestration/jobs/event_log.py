@@ -26,7 +26,7 @@ from dagster._core.storage.event_log.schema import (
 )
 from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 
-from sfcdc_assets.orchestration.jobs.request import ORG_TAG
+from sfcdc_assets.orchestration.jobs.run_config import ORG_TAG
 from sfcdc_assets.runtime.errors import SfcdcError
 
 AT_ONCE = 1_000

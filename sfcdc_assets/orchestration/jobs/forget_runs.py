@@ -9,8 +9,8 @@ from sfcdc_assets.orchestration.jobs.audit import AUDIT
 from sfcdc_assets.orchestration.jobs.checks import CHECK
 from sfcdc_assets.orchestration.jobs.event_log import Ours, forget
 from sfcdc_assets.orchestration.jobs.maintenance import DROP_PAYLOADS, MAINTAIN, THIN_OUT
-from sfcdc_assets.orchestration.jobs.request import OF_THE_ORG, ORG_TAG, one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import NIGHTLY
+from sfcdc_assets.orchestration.jobs.run_config import OF_THE_ORG, ORG_TAG, one_at_a_time
 from sfcdc_assets.orchestration.jobs.snapshot import LONG, SNAPSHOT
 from sfcdc_assets.orchestration.jobs.sync import SYNC
 from sfcdc_assets.orchestration.jobs.topics import CHECK_TOPICS

@@ -14,8 +14,8 @@ from sfcdc_assets.lake.maintenance.maintain import (
 from sfcdc_assets.landing.payload_retention import drop_payloads
 from sfcdc_assets.orchestration.assets.keys import RAW_EVENTS_KEY
 from sfcdc_assets.orchestration.assets.maintenance_metadata import by_asset, maintenance_metadata
-from sfcdc_assets.orchestration.jobs.request import one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import NIGHTLY
+from sfcdc_assets.orchestration.jobs.run_config import one_at_a_time
 from sfcdc_assets.orchestration.jobs.snapshot import LONG
 from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.runtime import clock

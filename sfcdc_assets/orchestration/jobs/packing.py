@@ -9,7 +9,7 @@ import dagster as dg
 from sfcdc_assets.lake.maintenance.pack_by_count import MANY_FILES, files_to_pack, pack_where_many
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs.maintenance import report
-from sfcdc_assets.orchestration.jobs.request import UNFINISHED, one_at_a_time
+from sfcdc_assets.orchestration.jobs.run_config import UNFINISHED, one_at_a_time
 from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError

@@ -13,13 +13,13 @@ from sfcdc_assets.entities.entities import EntityState
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
-from sfcdc_assets.orchestration.assets.each_entity import failure_of, mark_as_failed
+from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_as_failed
 from sfcdc_assets.orchestration.assets.keys import SNAPSHOT_KEY
 from sfcdc_assets.orchestration.assets.reports import Event, snapshot_materialization
 from sfcdc_assets.orchestration.assets.snapshots import SnapshotTaker
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
-from sfcdc_assets.orchestration.jobs.request import RunRequestConfig, one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of
+from sfcdc_assets.orchestration.jobs.run_config import RunRequestConfig, one_at_a_time
 from sfcdc_assets.orchestration.jobs.started_run import started_run
 from sfcdc_assets.orchestration.jobs.sync import AFTER
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource

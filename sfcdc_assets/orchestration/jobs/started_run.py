@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import dagster as dg
 
 from sfcdc_assets.entities.entities import entity_channels
-from sfcdc_assets.landing.lander import Lander
-from sfcdc_assets.orchestration.jobs.request import RunRequestConfig, add_partitions
+from sfcdc_assets.landing.run_lander import Lander
+from sfcdc_assets.orchestration.jobs.run_config import RunRequestConfig, add_partitions
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource, opened_run
 from sfcdc_assets.orchestration.run_scope import RunScope
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 
 BEGINNING_SECONDS = 10.0
 """How long a run that applies what is landed waits in all for an org that answers no request."""

@@ -12,24 +12,24 @@ import dagster as dg
 
 from sfcdc_assets.apply.apply_changes import Ready
 from sfcdc_assets.apply.catch_up import HEALING_SECONDS, Applied, CatchUp
-from sfcdc_assets.apply.following import FOLLOW_SECONDS, QUIET_SECONDS, Following
+from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS, QUIET_SECONDS, Following
 from sfcdc_assets.entities.entities import EntityState
 from sfcdc_assets.orchestration.assets.catch_up_run import catch_up_of_run
-from sfcdc_assets.orchestration.assets.each_entity import failure_of, mark_as_failed
+from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_as_failed
 from sfcdc_assets.orchestration.assets.keys import TABLE_KEYS
 from sfcdc_assets.orchestration.assets.reports import Event, RunReports
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
-from sfcdc_assets.orchestration.jobs.request import RunRequestConfig, one_at_a_time
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of
 from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some, hand_on
+from sfcdc_assets.orchestration.jobs.run_config import RunRequestConfig, one_at_a_time
 from sfcdc_assets.orchestration.jobs.started_run import StartedRun, started_run
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource
 from sfcdc_assets.orchestration.run_scope import RunScope
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.progress import WorkFound, notify
-from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 
 FIRST = {"dagster/priority": "1"}
 """Tag of jobs that apply events: of the runs that wait for a slot they are started first."""

@@ -7,12 +7,12 @@ import dagster as dg
 
 from sfcdc_assets.event_channels.tables.filter_check import TopicReport, check_topic
 from sfcdc_assets.event_channels.tables.fold import Folded, has_state
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.assets.keys import PUSH_TOPIC_STATE_KEY
 from sfcdc_assets.orchestration.assets.push_topic_state import state_materialization
 from sfcdc_assets.orchestration.checks.topics import NAME, result_of
-from sfcdc_assets.orchestration.jobs.request import OF_THE_ORG
+from sfcdc_assets.orchestration.jobs.run_config import OF_THE_ORG
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings

@@ -14,8 +14,8 @@ from functools import partial
 
 import dagster as dg
 
-from sfcdc_assets.apply.following import FOLLOW_SECONDS
-from sfcdc_assets.apply.note_cut import note_cut_of
+from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
+from sfcdc_assets.apply.record_cut import note_cut_of
 from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.entities.refused_reads import sentences
 from sfcdc_assets.lake.delta.table_changes import seen
@@ -25,14 +25,14 @@ from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.payload_retention import seen_by_retention
 from sfcdc_assets.landing.poll_timeouts import TICK, Patience
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
-from sfcdc_assets.orchestration.assets.held_landings import HeldLandings
+from sfcdc_assets.orchestration.assets.column_reports import with_new_columns
 from sfcdc_assets.orchestration.assets.keys import ENTITY
-from sfcdc_assets.orchestration.assets.known_columns import with_new_columns
 from sfcdc_assets.orchestration.assets.layer_metadata import channel_materialization
 from sfcdc_assets.orchestration.assets.reports import Event, cut_materialization, raw_events_materializations
+from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.jobs.lost_runs import LOST_TAG, end_if_lost
-from sfcdc_assets.orchestration.jobs.request import (
+from sfcdc_assets.orchestration.jobs.run_config import (
     AT_WORK,
     CONCURRENCY_TAG,
     UNFINISHED,
@@ -45,10 +45,10 @@ from sfcdc_assets.orchestration.sensors.open_channels import Looked, OpenChannel
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
-from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.settings.channel_kinds import carries_changes, feeds_entities, folder_of, is_polled, kind_of
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.spark.kept import KeptSpark
+from sfcdc_assets.spark.own_standing_spark import KeptSpark
 
 INTERVAL_SECONDS = 1
 """Less than the five seconds of the daemon's loop, which looks at each sensor once: with as much as these, a tick that

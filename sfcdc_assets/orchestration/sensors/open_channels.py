@@ -16,11 +16,11 @@ from types import TracebackType
 from sfcdc_assets.lake.delta.table_changes import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import landed_before
 from sfcdc_assets.landing.poll_timeouts import Patience
 from sfcdc_assets.landing.readers import reader_of
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
-from sfcdc_assets.orchestration.assets.held_landings import HeldLandings
+from sfcdc_assets.landing.run_lander import landed_before
+from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.runtime import clock

@@ -19,7 +19,7 @@ from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.settings.settings import Settings
-from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets.spark.early_start import EarlySpark
 from sfcdc_assets.spark.java import check_java
 
 _LONG_SECONDS = 3_600.0

@@ -13,8 +13,8 @@ import dagster as dg
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import LandedOnly
 from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.orchestration.assets.keys import ENTITY
 from sfcdc_assets.orchestration.jobs import SNAPSHOT
 from sfcdc_assets.orchestration.resources import OrgResource

@@ -12,7 +12,7 @@ import pytest
 
 from sfcdc_assets.entities.freshness import EntityLag
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.each_entity import failure_of
+from sfcdc_assets.orchestration.assets.entity_failures import failure_of
 from sfcdc_assets.orchestration.sensors import alerts
 from sfcdc_assets.orchestration.sensors.alerts import AlertNotSent, alert_on_failure, alert_sensors, news, send
 from sfcdc_assets.runtime.errors import SettingsError

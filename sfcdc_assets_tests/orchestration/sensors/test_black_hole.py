@@ -24,8 +24,8 @@ from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS, REST_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
-from sfcdc_assets.salesforce.unanswered_time import UnansweredTime, unanswered_at_most
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own

@@ -18,7 +18,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration import heartbeat
 from sfcdc_assets.orchestration.heartbeat import Heartbeat
 from sfcdc_assets.orchestration.jobs import lost_runs
-from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets_tests.eventually import eventually

@@ -16,7 +16,7 @@ from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import Queued
 
 from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE
 from sfcdc_assets.definitions import defs
-from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 
 CHANNELS = [f"/data/{name}ChangeEvent" for name in ("Account", "Contact", "Lead", "Case")]

@@ -17,7 +17,7 @@ from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.assets.keys import CONSISTENT_CUTS_KEY
-from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable

@@ -21,8 +21,8 @@ from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.run_context import no_spark
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot

@@ -19,15 +19,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sfcdc_assets.apply.apply_changes import ToApply, apply_entity
-from sfcdc_assets.apply.note_cut import note_cut
+from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks

@@ -37,7 +37,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import LandedOnly
+from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.snapshot.pages import page_schema

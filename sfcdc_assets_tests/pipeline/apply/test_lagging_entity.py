@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.apply.note_cut import AHEAD, NOT_APPLIED, NOT_COPIED
+from sfcdc_assets.apply.record_cut import AHEAD, NOT_APPLIED, NOT_COPIED
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, latest_cut
 from sfcdc_assets.lake.warehouse import Warehouse

@@ -14,7 +14,7 @@ from deltalake import DeltaTable, QueryBuilder
 from typer.testing import CliRunner
 
 from sfcdc_assets.apply.apply_changes import ToApply, apply_entity
-from sfcdc_assets.apply.note_cut import note_cut
+from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.consistent_cut import open_cut

@@ -16,7 +16,7 @@ from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.lost_checkpoints import lose_checkpoint
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from sfcdc_assets.apply.note_cut import OFF_CHANNEL
+from sfcdc_assets.apply.record_cut import OFF_CHANNEL
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.entities.membership import Conclusion, conclusion, note_suspect_entity

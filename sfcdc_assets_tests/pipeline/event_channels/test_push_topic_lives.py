@@ -16,8 +16,8 @@ from sfcdc_assets.event_channels.tables.filter_check import check_topic, verify_
 from sfcdc_assets.event_channels.tables.fold import fold_topic
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import POLL
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline

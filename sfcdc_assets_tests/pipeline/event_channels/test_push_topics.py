@@ -20,8 +20,8 @@ from sfcdc_assets.event_channels.tables.rebuild_topic import NoNotifications, re
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import POLL
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.assets.keys import PUSH_TOPIC_STATE_KEY
 from sfcdc_assets.orchestration.assets.push_topic_state import build_push_topic_state
 from sfcdc_assets.orchestration.checks.topics import build_topic_checks

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings

@@ -12,8 +12,8 @@ from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing import land
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import POLL
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS

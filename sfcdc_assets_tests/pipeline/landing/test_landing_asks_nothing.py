@@ -16,7 +16,7 @@ from sfcdc_assets.landing.channel_landing import landing_of
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
-from sfcdc_assets.schema_evolution.described import follow_describes
+from sfcdc_assets.schema_evolution.describe_cache import follow_describes
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids

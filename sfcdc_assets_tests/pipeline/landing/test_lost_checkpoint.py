@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.assets.specs import channel_key
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_connection.same_organization import WrongOrganization

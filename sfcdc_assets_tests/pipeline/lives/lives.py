@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply import batch_events
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.apply.catch_up import Applied, ApplyListener, CatchUp
-from sfcdc_assets.apply.note_cut import note_cut
+from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.org_life import OrgLife
@@ -34,8 +34,8 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import Poller
 from sfcdc_assets.landing.poll_timeouts import until_settled
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot

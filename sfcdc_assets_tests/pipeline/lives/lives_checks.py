@@ -10,7 +10,7 @@ from math import inf
 from random import Random
 from typing import Any
 
-from sfcdc_assets.apply.note_cut import NOT_APPLIED
+from sfcdc_assets.apply.record_cut import NOT_APPLIED
 from sfcdc_assets.key_ranges.range_rows import RowCounts
 from sfcdc_assets.lake.tables.current_state import CurrentState, noted_counts
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger

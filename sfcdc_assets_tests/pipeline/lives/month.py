@@ -16,15 +16,15 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.apply.note_cut import note_cut
+from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.lander import LandedOnly
 from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot

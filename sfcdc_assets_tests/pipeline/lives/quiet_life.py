@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.run_context import OrgRunContext, no_spark
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_snapshot

@@ -9,10 +9,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.apply.following import FOLLOW_SECONDS
-from sfcdc_assets.orchestration.assets import pace
+from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
+from sfcdc_assets.orchestration.assets import report_interval
 from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY, RAW_EVENTS_KEY, TABLE_KEYS
-from sfcdc_assets.orchestration.assets.pace import EVERY_SECONDS
+from sfcdc_assets.orchestration.assets.report_interval import EVERY_SECONDS
 from sfcdc_assets_tests.pipeline.busy_hour import ENTITIES, TICK_SECONDS, BusyStream, stored, stored_of_run
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
@@ -55,7 +55,7 @@ def test_a_run_that_goes_on_reports_in_sum_and_what_a_day_takes_is_bounded(
         for key in (*TABLE_KEYS, RAW_EVENTS_KEY)
         for record in instance.fetch_materializations(key, limit=1).records
     )
-    monkeypatch.setattr(pace, "EVERY_SECONDS", SHORT_SECONDS)
+    monkeypatch.setattr(report_interval, "EVERY_SECONDS", SHORT_SECONDS)
     home = tmp_path / "home"
     marks = [stored(home)]
     run_id = BusyStream(pipeline, instance).run(TICKS, monkeypatch, lambda: marks.append(stored(home)))

@@ -19,7 +19,7 @@ from sfcdc_assets.emulator.scenarios.scenario import scenarios
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.entities.entities import entity_channels, entity_states
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot

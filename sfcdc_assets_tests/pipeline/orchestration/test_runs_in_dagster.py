@@ -31,7 +31,7 @@ from sfcdc_assets.orchestration.assets.keys import (
     TABLE_KEYS,
     TEXT_FIELDS_KEY,
 )
-from sfcdc_assets.orchestration.assets.pace import EVERY_SECONDS
+from sfcdc_assets.orchestration.assets.report_interval import EVERY_SECONDS
 from sfcdc_assets.orchestration.jobs import retries
 from sfcdc_assets.orchestration.jobs.sync import Landed, PreparedEntities
 from sfcdc_assets.orchestration.run_scope import NotInMemory, RunScope

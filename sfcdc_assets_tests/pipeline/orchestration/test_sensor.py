@@ -16,10 +16,10 @@ import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-from sfcdc_assets.apply.following import FOLLOW_SECONDS
+from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
-from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, config_of
+from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, config_of
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
 from sfcdc_assets.orchestration.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets.runtime import clock

@@ -10,7 +10,7 @@ from sfcdc_assets.cli.local_dagster.channel_sync import AnotherRunAtWork
 from sfcdc_assets.lake.store.runs_at_work import note_at_work
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import lost_runs
-from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids

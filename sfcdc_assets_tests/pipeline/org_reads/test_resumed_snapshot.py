@@ -12,7 +12,7 @@ from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.lander import Poller
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.runtime.errors import SfcdcError

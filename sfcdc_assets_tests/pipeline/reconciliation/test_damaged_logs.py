@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from sfcdc_assets.apply.note_cut import DAMAGED
+from sfcdc_assets.apply.record_cut import DAMAGED
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.payload_retention import droppable

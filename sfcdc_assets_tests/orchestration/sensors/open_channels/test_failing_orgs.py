@@ -12,7 +12,7 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK
-from sfcdc_assets.orchestration.jobs.request import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
 from sfcdc_assets.orchestration.resources import OrgResource
 from sfcdc_assets.orchestration.sensors import open_channels
 from sfcdc_assets.orchestration.sensors.channel import tick

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
-from sfcdc_assets.landing.kept_pause import RefusedBefore
+from sfcdc_assets.landing.durable_pause import RefusedBefore
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.orchestration.assets.held_landings import QUIET_SECONDS, HeldLandings
-from sfcdc_assets.orchestration.assets.pace import EVERY_SECONDS
+from sfcdc_assets.orchestration.assets.report_interval import EVERY_SECONDS
+from sfcdc_assets.orchestration.assets.unreported_landings import QUIET_SECONDS, HeldLandings
 from sfcdc_assets.runtime.clock import using
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 

@@ -11,7 +11,7 @@ import pytest
 
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark import standing
-from sfcdc_assets.spark.kept import KeptSpark, is_wanted
+from sfcdc_assets.spark.own_standing_spark import KeptSpark, is_wanted
 from sfcdc_assets.spark.process import SparkProcess
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually

@@ -10,7 +10,7 @@ import pytest
 
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark import session, warm_up
-from sfcdc_assets.spark.early import EarlySpark
+from sfcdc_assets.spark.early_start import EarlySpark
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 SETTINGS = Settings.model_construct()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sfcdc_assets.emulator.events.event_feed import EventFeed
 from sfcdc_assets.emulator.events.feed_sources import FeedEvent, FeedSource
+from sfcdc_assets.emulator.scenarios.player import StepPlayed
 from sfcdc_assets.emulator.scenarios.scenario import Scenario
-from sfcdc_assets.emulator.scenarios.stage import StepPlayed
 from sfcdc_assets.emulator.setup.channels import CHANGE_EVENTS
 
 _PAGE = 500

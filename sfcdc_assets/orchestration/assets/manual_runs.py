@@ -7,9 +7,9 @@ import dagster as dg
 
 from sfcdc_assets.apply.catch_up import Applied
 from sfcdc_assets.entities.entities import entity_channels
-from sfcdc_assets.landing.lander import LandedOnly, Poller
+from sfcdc_assets.landing.run_lander import LandedOnly, Poller
 from sfcdc_assets.orchestration.assets.catch_up_run import catch_up_of_run
-from sfcdc_assets.orchestration.assets.each_entity import chosen, failure_of_some, materializations, results
+from sfcdc_assets.orchestration.assets.entity_failures import chosen, failure_of_some, materializations, results
 from sfcdc_assets.orchestration.assets.keys import ENTITY, RAW_EVENTS_KEY, SNAPSHOT_KEY, TABLE_KEYS
 from sfcdc_assets.orchestration.assets.layer_metadata import channel_materialization, raw_events_metadata
 from sfcdc_assets.orchestration.assets.reports import data_version, snapshot_metadata

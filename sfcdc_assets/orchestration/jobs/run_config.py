@@ -5,8 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.landing.lander import LandedOnly, Lander, Poller
-from sfcdc_assets.orchestration.assets.each_entity import chosen
+from sfcdc_assets.landing.run_lander import LandedOnly, Lander, Poller
+from sfcdc_assets.orchestration.assets.entity_failures import chosen
 from sfcdc_assets.orchestration.assets.keys import ENTITY, ORG
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.settings.setting_values import of_this_org

@@ -15,8 +15,8 @@ from sfcdc_assets.event_channels.payload_schema import read_payload_schema
 from sfcdc_assets.lake.maintenance.pack import Packing, pack
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing import type_again as module
-from sfcdc_assets.landing.type_again import NothingLanded, TypedAgain, type_again
+from sfcdc_assets.landing import retype_events as module
+from sfcdc_assets.landing.retype_events import NothingLanded, TypedAgain, type_again
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint

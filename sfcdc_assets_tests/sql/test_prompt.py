@@ -11,8 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sfcdc_assets.sql.conversation import HELP, converse
 from sfcdc_assets.sql.errors import QueryFailed
+from sfcdc_assets.sql.prompt import HELP, converse
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
-from sfcdc_assets.apply import following
-from sfcdc_assets.orchestration.jobs.request import config_of
+from sfcdc_assets.apply import follow_run
+from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
@@ -48,7 +48,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 waiting.pop(0)()
             clock.sleep(seconds)
 
-        monkeypatch.setattr(following, "clock", SimpleNamespace(current=clock.current, sleep=slept))
+        monkeypatch.setattr(follow_run, "clock", SimpleNamespace(current=clock.current, sleep=slept))
 
     return do
 
@@ -129,7 +129,7 @@ def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_th
     pipeline: EmulatedPipeline,
 ) -> None:
     (asked,) = changed(pipeline, "Account", "Name", "first").run_requests or ()
-    assert asked.run_config["ops"]["land"]["config"]["follow_seconds"] == following.FOLLOW_SECONDS
+    assert asked.run_config["ops"]["land"]["config"]["follow_seconds"] == follow_run.FOLLOW_SECONDS
     pipeline.sync()
     run = pipeline.instance.get_run_by_id(pipeline.last_run())
     assert run is not None

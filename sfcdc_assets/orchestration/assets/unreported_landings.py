@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.orchestration.assets.pace import Pace
+from sfcdc_assets.orchestration.assets.report_interval import Pace
 from sfcdc_assets.orchestration.table_metadata import lag_seconds
 from sfcdc_assets.runtime import clock
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sfcdc_assets.entities.entities import entity_states
-from sfcdc_assets.landing.lander import Lander
+from sfcdc_assets.landing.run_lander import Lander
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 

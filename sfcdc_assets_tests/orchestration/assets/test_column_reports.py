@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.assets.known_columns import (
+from sfcdc_assets.orchestration.assets.column_reports import (
     BUSY_SECONDS,
     CALM_SECONDS,
     LINEAGE,
     SCHEMA,
     with_new_columns,
 )
+from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.runtime.clock import using
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.simulated_clock import SimulatedClock

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pydantic import SecretStr
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
-from sfcdc_assets.lake.tables.in_vain import InVain
 from sfcdc_assets.lake.tables.organization import OrganizationLog
+from sfcdc_assets.lake.tables.request_failures import InVain
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
