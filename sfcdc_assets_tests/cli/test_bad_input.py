@@ -46,7 +46,7 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("SFCDC_CHANNELS", "ChangeEvents", "'ChangeEvents' is not a channel name; write it as /data/ChangeEvents"),
         ("SFCDC_CHANNELS", "/data/ChangeEvents,/events/Order__e", "'/events/Order__e' is not a channel name"),
         ("SFCDC_CHANNELS", "/topic/Accounts?Industry", "has a malformed filter; write it as /topic/Accounts?Industry="),
-        ("SFCDC_CHANNELS", " , ", "name at least one channel"),
+        ("SFCDC_CHANNELS", " , ", "there is none"),
         ("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com", "is not host:port"),
         ("SFCDC_PUBSUB_ENDPOINT", "https://api.pubsub.salesforce.com:7443", "is not host:port"),
         ("SFCDC_INSTANCE_URL", "http://example.my.salesforce.com", "does not start with https://"),

@@ -63,7 +63,7 @@ def test_a_connection_that_cannot_be_made_leaves_nothing_open(weather: Stream, s
 
     channels = OpenChannels()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_channels, "ChannelReader", no_reader)
+        patch.setattr(open_channels, "reader_of", no_reader)
         with pytest.raises(OSError, match="descriptors"):
             channels.of(CHANNEL, weather.warehouse, load_settings(), Session)
     assert closed == ["session"]
