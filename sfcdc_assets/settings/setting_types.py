@@ -30,9 +30,16 @@ def _lower(value: object) -> object:
 
 
 def _channels_apart(value: object) -> object:
-    if isinstance(value, str) and value.strip().lower() == NO_CHANNELS:
+    if not isinstance(value, str):
+        return value
+    if value.strip().lower() == NO_CHANNELS:
         return ()
-    return split_channels(value) if isinstance(value, str) else value
+    names = split_channels(value)
+    if not names:
+        raise ValueError(
+            f"name at least one channel, such as /data/ChangeEvents, or `{NO_CHANNELS}` to poll objects only"
+        )
+    return names
 
 
 def _comma_separated(value: object) -> object:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     """Folder of TOML files that describe the JSON pushed to generic channels, a file a channel."""
     entities: Names = ()
     """Only these entities, comma-separated. A name that no channel carries is refused, unless it was copied before."""
-    poll: ObjectPatterns = ()
+    poll: ObjectPatterns = Field(default=(), validate_default=True)
     """Objects that are polled because no channel carries them, comma-separated, or patterns (`Account*`). `*` stands
     for all that the user can query and that can be asked for what changed, but for the companions of others (`*Share`,
     `*Feed`, `*History`, tags), which are polled where a pattern of their own names them."""
@@ -248,6 +248,13 @@ class Settings(BaseSettings):
         org = init_settings.init_kwargs.get("org") or given.get(ORG)
         return init_settings, _Variables(settings_cls, org.lower() if org else None, given)
 
+    @field_validator("poll")
+    @classmethod
+    def _something_is_copied(cls, poll: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if not poll and info.data.get("channels") == ():
+            raise ValueError("names no object, and there is no channel: nothing would be copied")
+        return poll
+
     @model_validator(mode="after")
     def _channels_by_name(self) -> Settings:
         """Know the channels by their names from here on, so that a table goes on when its protocol changes; polled
@@ -256,8 +263,6 @@ class Settings(BaseSettings):
         self._protocols = {**self._protocols, **{name: protocol for name, protocol in named if protocol is not None}}
         names = [name for name, _ in named if name != POLLED]
         self.channels = (*names, POLLED) if self.poll else tuple(names)
-        if not self.channels:
-            raise ValueError("channels: there is none, and SFCDC_POLL is not set; name one, such as /data/ChangeEvents")
         return self
 
     def transport_of(self, channel: str) -> str:

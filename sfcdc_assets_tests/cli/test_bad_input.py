@@ -46,7 +46,8 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("SFCDC_CHANNELS", "ChangeEvents", "'ChangeEvents' is not a channel name; write it as /data/ChangeEvents"),
         ("SFCDC_CHANNELS", "/data/ChangeEvents,/events/Order__e", "'/events/Order__e' is not a channel name"),
         ("SFCDC_CHANNELS", "/topic/Accounts?Industry", "has a malformed filter; write it as /topic/Accounts?Industry="),
-        ("SFCDC_CHANNELS", " , ", "there is none"),
+        ("SFCDC_CHANNELS", " , ", "name at least one channel"),
+        ("SFCDC_POLL", "Account-s", "SFCDC_POLL"),
         ("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com", "is not host:port"),
         ("SFCDC_PUBSUB_ENDPOINT", "https://api.pubsub.salesforce.com:7443", "is not host:port"),
         ("SFCDC_INSTANCE_URL", "http://example.my.salesforce.com", "does not start with https://"),
@@ -65,6 +66,11 @@ def test_a_wrong_setting_is_named(
     assert description in said
     assert "Correct it in the environment or in .env" in said
     assert not warehouse.exists()
+
+
+def test_neither_a_channel_nor_an_object_to_poll_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", "none")
+    assert refusal(sfcdc("status")).startswith("sfcdc: SFCDC_POLL: names no object, and there is no channel")
 
 
 def test_a_wrong_setting_in_a_dotenv_file_is_named_too(warehouse: Path) -> None:
