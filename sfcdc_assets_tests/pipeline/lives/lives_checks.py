@@ -27,8 +27,11 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "text_fields": lambda row: (
         f"{row['record_id']} {row['field'].lower()} {row['position']} {row['origin']} {row['sha256']}"
     ),
-    # A read that has its watermark to an event which it answers is a version beside that of the event.
-    "history": lambda row: f"{row['Id']} {row['_position']} {row['_change_type']} {row['_transaction_key']}",
+    # A read that has its watermark to an event which it answers is a version beside that of the event, and two reads
+    # with one watermark may have seen two changes.
+    "history": lambda row: (
+        f"{row['Id']} {row['_position']} {row['_change_type']} {row['_transaction_key']} {row['_commit_timestamp']}"
+    ),
     "current_state": lambda row: row["Id"],
 }
 LAYERS = tuple(KEYS)
