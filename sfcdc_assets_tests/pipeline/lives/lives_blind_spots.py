@@ -98,9 +98,10 @@ class BlindSpots:
         for number, silent in enumerate(self._life.org.silent_changes()):
             since = self._times.get(silent.after_commit, 0)
             earlier = max((checkpoint for checkpoint, time in self._event_times() if time <= since), default=0)
-            reads = [s for s in self._life.diary.snapshots if s.entity == silent.entity and s.silent > number]
-            read = next((s for s in reads if s.position >= earlier), reads[0] if reads else None)
+            later = [s for s in self._life.diary.snapshots if s.entity == silent.entity and s.silent > number]
             for name in silent.replaced:
+                reads = [s for s in later if _has(s.fields, name)]  # one that is hidden is not read
+                read = next((s for s in reads if s.position >= earlier), reads[0] if reads else None)
                 yield BlindSpot(silent.entity, None, name, since, read.done_at if read else inf, "silent change")
 
     def _hidden_fields(self) -> Iterator[BlindSpot]:
