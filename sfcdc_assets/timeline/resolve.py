@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import polars as pl
 
@@ -20,7 +21,10 @@ from sfcdc_assets.timeline.steps import SETS_ALL
 from sfcdc_assets.timeline.suspect import REASON_OF_CHANGE_TYPE, SUSPECTS, Reason
 from sfcdc_assets.timeline.version_columns import STANDS_AT
 
-_OF_ROWS = ("row_position", "is_suspect", "was_deleted", "reason", "valid_from")
+_OF_ROWS = ("row_position", "is_suspect", "was_deleted", "reason", "valid_from", "event_committed")
+LATE = timedelta(minutes=1)
+"""How much older than an event before it one may be: those of one transaction differ by seconds (CDC guide, "Change
+Events for Tasks and Events"), and the clocks of the org's servers by less."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
         pl.col("_is_deleted").alias("was_deleted"),
         pl.col("_deleted_reason").alias("reason"),
         pl.col("_valid_from").alias("valid_from"),
+        pl.when(pl.col("_transaction_key").is_not_null()).then("_commit_timestamp").alias("event_committed"),
     )
     met = (
         changes.sort("position", maintain_order=True)
@@ -62,6 +67,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
                 _suspects_of_kind(free),
                 _suspects_of_unknown(free),
                 _suspects_of_deleted(free),
+                _late(free),
                 _suspects_of_hashed_diffs(free, columns),
             ]
         )
@@ -151,6 +157,21 @@ def _suspects_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
         & (is_after | is_gone)
     )
     return _suspects(followed.filter(contradicts), Reason.DELETED_RECORD, pl.lit(None, pl.String))
+
+
+def _late(met: pl.DataFrame) -> pl.DataFrame:
+    """Return changes that were committed before what the stream brought earlier of their records. A read may be ahead
+    of its watermark, so only events are compared."""
+    committed = met["commit_timestamp"]
+    if not ((committed < met["event_committed"] - LATE).any() or (committed < committed.cum_max() - LATE).any()):
+        return pl.DataFrame(schema=SUSPECTS)
+    earlier = pl.max_horizontal(
+        "event_committed", pl.col("commit_timestamp").cum_max().shift(1).over("record_id", order_by="position")
+    )
+    late = met.with_columns(earlier.alias("earlier")).filter(pl.col("commit_timestamp") < pl.col("earlier") - LATE)
+    return _suspects(
+        late, Reason.LATE_EVENT, pl.format("an event of {} came before it", pl.col("earlier").dt.to_string("iso"))
+    )
 
 
 def _suspects_of_hashed_diffs(met: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:

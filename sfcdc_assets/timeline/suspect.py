@@ -37,6 +37,9 @@ class Reason(StrEnum):
     DELETED_RECORD = "deleted_record"
     """An event changes or creates a record that is deleted by its row, or by an event before: only an undelete could.
     A read without View All may have shown it as deleted."""
+    LATE_EVENT = "late_event"
+    """An event was committed over a minute before one of the record that came earlier: a second copy of one that was
+    never landed, or the org's clock went back. What is newer, the stream does not tell."""
     UNDECODABLE_PAYLOAD = "undecodable_payload"
     """The event's body cannot be read."""
     UNKNOWN_CHANGE_TYPE = "unknown_change_type"

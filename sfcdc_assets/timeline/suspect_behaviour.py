@@ -54,6 +54,7 @@ BEHAVIOUR: dict[Reason, Behaviour] = {
     Reason.HASHED_DIFF: _BATCH,
     Reason.UNKNOWN_RECORD: _BATCH,
     Reason.DELETED_RECORD: _BATCH,
+    Reason.LATE_EVENT: _BATCH,
     Reason.UNDECODABLE_PAYLOAD: _EVENT,
     Reason.UNKNOWN_CHANGE_TYPE: _EVENT,
     Reason.LOST_CHECKPOINT: Behaviour("entity", "stream", answered_by="snapshot"),

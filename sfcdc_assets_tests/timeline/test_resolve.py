@@ -179,6 +179,28 @@ def test_a_change_that_was_committed_before_a_read_found_its_record_deleted_is_n
     assert suspects(follow(ahead.rows, change("a", 5, Name="there"))) == {"a": ("deleted_record", 5)}
 
 
+def test_an_event_that_was_committed_before_one_that_came_earlier_is_held() -> None:
+    row_of_event = timeline(
+        change("a", 1, "CREATE", at=1_000, Name="n"), change("b", 2, "CREATE", at=2_000, Name="m")
+    ).rows
+    late = follow(row_of_event, change("a", 3, at=900, Name="late"), change("b", 4, at=2_100, Name="in time"))
+    assert (suspects(late), row(late)["Name"], row(late)["_in_doubt"]) == ({"a": ("late_event", 3)}, "n", True)
+    in_one_batch = follow(
+        row_of_event,
+        change("a", 3, at=3_000, Name="new"),
+        change("a", 4, at=1_100, Name="late"),
+        change("a", 5, at=3_100),
+    )
+    assert (suspects(in_one_batch), row(in_one_batch)["Name"]) == ({"a": ("late_event", 4)}, "new")
+    assert suspects(follow(row_of_event, change("a", 3, at=1_100), change("a", 4, at=1_045))) == {}, "by seconds"
+
+
+def test_a_read_that_is_ahead_of_its_watermark_makes_no_event_late() -> None:
+    created = timeline(change("a", 1, "CREATE", at=1_000, Name="n"))
+    ahead = read_back(created, read("a", 2, 9_000, Name="of a change that comes yet"))
+    assert suspects(follow(ahead.rows, change("a", 3, at=5_000, Name="before the read"))) == {}
+
+
 def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown() -> None:
     after = follow(
         with_row(),
