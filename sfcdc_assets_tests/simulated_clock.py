@@ -30,6 +30,8 @@ MESSAGE_SECONDS = 20.0
 longer was given up in a way that is not known here: by another client than those of this clock."""
 BOUND_SECONDS = 60.0
 """The longest the org may be busy, by the machine's clock, before time goes on all the same."""
+END_SECONDS = 3.0
+"""What the end of a stream may take to be heard of, by the machine's clock. Another client's may never end."""
 LOOK_SECONDS = 0.002
 FAR_MS = 86_400_000
 
@@ -217,6 +219,9 @@ class SimulatedClock(Clock):
         wanted = len(self._streams) - len(over)
         if service is None or due is None or due <= self() or begun < wanted:
             return self() + 1_000 if busy > BOUND_SECONDS else None
+        is_new = any(not getattr(stream, "responses", 0) for stream in self._streams if stream not in over)
+        if is_new and service.open_streams > wanted and busy < END_SECONDS:
+            return None  # one that has ended and whose end the org has not heard of looks like one that it begins
         if service.open_streams == wanted:
             # The org has heard of every end: what it had sent on those streams and has not arrived never will.
             sent_on_ended = service.responses_ever_sent - service.responses_sent
