@@ -76,11 +76,19 @@ class ObjectPoll:
     """A poll of an object that was copied, from before it is asked."""
 
     def __init__(
-        self, warehouse: Warehouse, org: OrgConnection, entity: str, note: PollNote, seen: SeenRecords
+        self,
+        warehouse: Warehouse,
+        org: OrgConnection,
+        entity: str,
+        note: PollNote,
+        seen: SeenRecords,
+        covered_ms: int = 0,
     ) -> None:
-        """`note`: of the last poll. Raises `NotPollable` and `SchemaMissing`."""
+        """`note`: of the last poll. `covered_ms`: the time (epoch ms, UTC, by the org's clock) before which no change
+        becomes visible any more that was not before; 0: not known. Raises `NotPollable` and `SchemaMissing`."""
         self.entity = entity
         self._warehouse, self._org, self._note, self._seen = warehouse, org, note, seen
+        self._covered_ms = covered_ms
         taken = Snapshots.open(warehouse, entity)
         assert taken is not None, entity
         self._taken = taken
@@ -98,6 +106,7 @@ class ObjectPoll:
         self._fields = tuple(dict.fromkeys([*beside, *self._asked]))
         self._unread = sorted({column.name for column in self._columns} - set(self._asked.values()) - {"Id"}) or None
         self._mark = taken.poll_mark()
+        self._mark_before = self._mark
         self._from = self._begins_at()
 
     @property
@@ -142,7 +151,20 @@ class ObjectPoll:
         if copied_at is None:
             copied_at = datetime.fromtimestamp(self._taken.read_at() / 1000, UTC) - UNKNOWN_CLOCK
         of_copy = Cursor(copied_at).back_by(REREAD)
-        return max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
+        usual = max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
+        if not self._ends_a_transaction():
+            return usual
+        return min(usual, Cursor.of_ms(self._note.covered_ms))
+
+    def _ends_a_transaction(self) -> bool:
+        """Return whether what was open at the last poll is not any more: its changes have stamps from its beginning."""
+        return 0 < self._note.covered_ms < self._covered_ms
+
+    def _covered_after(self) -> int:
+        """Return from when on transactions were open, of those whose changes were not read."""
+        before, now = self._note.covered_ms, self._covered_ms
+        is_further = self._mark_before.under_way is None and self._ends_a_transaction()
+        return now if is_further or not before else before if not now else min(before, now)
 
     def _begun(self, asked_at: datetime | None) -> datetime | None:
         """Return when the poll was begun, by the org's clock: one that goes on was before."""
@@ -216,7 +238,8 @@ class ObjectPoll:
         seen = self._note.seen_until_ms
         if asked_at is not None:
             seen = Cursor(asked_at - timedelta(seconds=self._org.poll.visibility_seconds)).stamp_ms
-        return PollNote(clock.now_ms(), seen, mark.read_from_ms, swept_at_ms=self._note.swept_at_ms)
+        swept_at_ms, covered_ms = self._note.swept_at_ms, self._covered_after()
+        return PollNote(clock.now_ms(), seen, mark.read_from_ms, swept_at_ms=swept_at_ms, covered_ms=covered_ms)
 
     def _stamp_in(self, row: Mapping[str, Any]) -> datetime:
         """Return a record's stamp; one that has none was never changed since there were stamps."""

@@ -19,6 +19,7 @@ from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, read_poll_n
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, failed_again
@@ -44,6 +45,8 @@ SWEEP_MS = 86_400_000
 """How often an object's records are counted."""
 SWEEP_REQUESTS = 10
 """Of one reading, for counting: a tick does not take long, and the next one goes on."""
+COVERED_MS = 86_400_000
+"""For an object that waits to be copied, the org is asked this often which transactions are open."""
 LOOK_SECONDS = 30.0
 """How often the tables are looked at for objects that were copied meanwhile."""
 _NOT_READABLE = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "INVALID_TYPE_FOR_OPERATION"})
@@ -65,6 +68,9 @@ class PolledReader:
         self._notes: dict[str, PollNote] | None = None
         self._members: tuple[float, tuple[str, ...]] = (float("-inf"), ())
         self._copied: tuple[float, tuple[str, ...]] = (float("-inf"), ())
+        self._not_begun: tuple[str, ...] = ()
+        """Members of which no copy was begun."""
+        self._covered = CoveredTime(org)
         self._lock = threading.Lock()
         self._asks_all = True
         self.is_open = True
@@ -114,12 +120,19 @@ class PolledReader:
             asked = {}
         due = due_objects(self._entities(), asked, now_ms, interval_ms)
         self._asks_all = False
+        waiting = [
+            entity
+            for entity in self._not_begun
+            if now_ms - notes.get(entity, PollNote()).covered_asked_ms >= COVERED_MS
+        ]
+        covered_ms = self._covered.ask([*due, *waiting]) if due or waiting else 0
         deadline = clock.current().monotonic() + patience.budget
         position = _OnePosition(self._warehouse)
-        done: dict[str, PollNote] = {}
+        # What is open while a copy is made is read by the first poll after it has ended.
+        done = {entity: PollNote(covered_ms=covered_ms, covered_asked_ms=now_ms) for entity in waiting}
         try:
             for start in range(0, len(due), MOST_QUERIES):
-                done |= self._poll_some(due[start : start + MOST_QUERIES], position, report)
+                done |= self._poll_some(due[start : start + MOST_QUERIES], covered_ms, position, report)
                 if clock.current().monotonic() >= deadline:
                     break
             notes |= done
@@ -162,13 +175,13 @@ class PolledReader:
         return done
 
     def _poll_some(
-        self, entities: Sequence[str], position: Callable[[], int], report: LandingReport
+        self, entities: Sequence[str], covered_ms: int, position: Callable[[], int], report: LandingReport
     ) -> dict[str, PollNote]:
         """Return the notes of these objects after their polls."""
         notes: dict[str, PollNote] = {}
         polls: list[ObjectPoll] = []
         for entity in entities:
-            begun = outcome_of(self._begun, entity)
+            begun = outcome_of(self._begun, entity, covered_ms)
             if isinstance(begun, Exception):
                 notes[entity] = self._not_polled(entity, begun)
             else:
@@ -188,10 +201,10 @@ class PolledReader:
         self.responses += 1
         return notes
 
-    def _begun(self, entity: str) -> ObjectPoll:
+    def _begun(self, entity: str, covered_ms: int) -> ObjectPoll:
         assert self._notes is not None
         seen = self._seen.setdefault(entity, SeenRecords())
-        return ObjectPoll(self._warehouse, self._org, entity, self._notes.get(entity, PollNote()), seen)
+        return ObjectPoll(self._warehouse, self._org, entity, self._notes.get(entity, PollNote()), seen, covered_ms)
 
     def _not_polled(self, entity: str, error: Exception) -> PollNote:
         """Note why, and draw the conclusion from it. Raises what concerns all objects."""
@@ -231,6 +244,7 @@ class PolledReader:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
             copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
             self._copied = (now, copied)
+            self._not_begun = tuple(entity for entity, each in facts.items() if each.snapshot_schema is None)
         return self._copied[1]
 
     @retry_on_conflict

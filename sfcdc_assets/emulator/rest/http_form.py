@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from email.utils import formatdate
 from functools import lru_cache
 
@@ -76,7 +75,7 @@ class HeaderNamesMiddleware:
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = [(_name(bytes(name)), value) for name, value in message.get("headers", ())]
-                date = formatdate(time.time() + self._org.clock_skew / 1000, usegmt=True)
+                date = formatdate((self._org.clock() + self._org.clock_skew) / 1000, usegmt=True)
                 message = {**message, "headers": [(b"Date", date.encode()), *headers]}
             await send(message)
 

@@ -22,8 +22,10 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class PollNote:
     """Of one object, epoch ms, UTC: when it was asked, by our clock, and up to when its changes were seen then, by the
-    org's; everything stamped before `read_from_ms` was read; its records were counted at `swept_at_ms`, by our clock.
-    `error`: why the last poll failed, if it did, and how often in a row it has."""
+    org's; everything stamped before `read_from_ms` was read, but for transactions that were open then, of which none is
+    older than `covered_ms` (0: the org has not said). Of an object that waits to be copied the org was asked that at
+    `covered_asked_ms`, by our clock. Its records were counted at `swept_at_ms`, by our clock. `error`: why the last
+    poll failed, if it did, and how often in a row it has."""
 
     asked_at_ms: int = 0
     seen_until_ms: int = 0
@@ -31,6 +33,8 @@ class PollNote:
     error: str | None = None
     failures: int = 0
     swept_at_ms: int = 0
+    covered_ms: int = 0
+    covered_asked_ms: int = 0
 
 
 def read_poll_notes(warehouse: Warehouse) -> dict[str, PollNote]:

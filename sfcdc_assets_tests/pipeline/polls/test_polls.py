@@ -94,7 +94,7 @@ def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: Em
         rename(org, "Lead", 2, "one request")
         report = reader.land(TICK)
         assert report.events == {"Case": 0, "Lead": 2, "Opportunity": 0}
-        assert connected.session.calls - before == 2, "one of them the list of the org's objects, every ten minutes"
+        assert connected.session.calls - before == 3, "beside the list of the org's objects, and what is open"
         rename(org, "Lead", 2, "too early")
         before = connected.session.calls
         assert reader.land(TICK).count == 0

@@ -1,0 +1,40 @@
+"""Up to when an org's changes are visible, as one of its objects says for all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.polls.cursor import Cursor
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.replication import covered_until
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""Objects that are asked at once, until one answers: not every object is replicateable."""
+
+
+class CoveredTime:
+    """Asks one object of an org, the same as long as it answers."""
+
+    def __init__(self, org: OrgConnection) -> None:
+        self._org = org
+        self._refused: set[str] = set()
+
+    def ask(self, entities: Sequence[str]) -> int:
+        """Return the time (epoch ms, UTC, by the org's clock) before which no change becomes visible any more that was
+        not before, by one of these objects; 0 where none of them says. Raises what concerns all requests."""
+        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        for entity in [each for each in entities if each not in self._refused][:TRIES]:
+            try:
+                return Cursor(covered_until(self._org.session, entity, now)).stamp_ms
+            except ApiLimitReached:
+                raise
+            except (RequestRefused, UnexpectedAnswer) as refused:
+                log.info("%s does not say which transactions are open: %s", entity, refused)
+                self._refused.add(entity)
+        return 0
