@@ -83,6 +83,7 @@ def test_while_it_is_open_no_poll_reads_more_than_usual(org: EmulatedPipeline) -
         held.update("Opportunity", ids(org.org, "Opportunity")[0], {"NextStep": "open"})
         org.org.clock.sleep(LONG)
         rename(org, "Case", 5, "read once")
+        org.org.clock.sleep(60)
         assert reader.land(TICK).events["Case"] == 5
         org.org.clock.sleep(LONG)
         assert reader.land(TICK).events["Case"] == 0
