@@ -188,6 +188,9 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
             yield f"{why}. It is suspect until it was read again; put back what was taken away, and that follows."
         if entity.filter_expression:
             yield _filtered(entity)
+        if entity.not_polled:
+            until = f", and what was changed since {entity.polled_until} is not known" if entity.polled_until else ""
+            yield f"{entity.entity} could not be polled{until}: {entity.not_polled.rstrip('.')}. It is asked again."
     yield from _privacy(status.privacy)
 
 
@@ -249,4 +252,6 @@ def _state(entity: EntityStatus) -> str:
         return "off the channel"
     if entity.missed:
         return "to be read again"
+    if entity.not_polled:
+        return "not polled"
     return "up to date" if entity.up_to_date else "events waiting"

@@ -12,6 +12,7 @@ from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Priva
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.store.pending_events import read_pending
+from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables.audits import last_audits
 from sfcdc_assets.lake.tables.channel_members import filters_of
 from sfcdc_assets.lake.tables.damage import damage_of_events, damage_of_table, opened
@@ -27,7 +28,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.same_organization import owner_of
 from sfcdc_assets.runtime.concurrency import all_side_by_side
 from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
-from sfcdc_assets.settings.channel_kinds import feeds_entities, table_of
+from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities, table_of
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.status.entity_status import EntityLook, look_at, topic_statuses
 from sfcdc_assets.status.staleness import read_at_ms
@@ -66,13 +67,14 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in changes}) or {}
     audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
+    polls = read_poll_notes(warehouse) if POLLED in changes else {}
     privacy = Privacy.of(settings)
     # Rules are compared with every column of every schema, so schemas are read only where there are rules.
     schemas = _unless_damaged(damaged, lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
     looks = _looks(warehouse, names, landed, privacy, schemas)
     sound = [name for name in names if not looks[name].damage]
     entities = [
-        _with_filter_and_audit(replace(look.status, damaged=tuple(map(str, look.damage))), filters, audits)
+        _with_poll(_with_filter_and_audit(look.status, filters, audits), polls, tuple(map(str, look.damage)))
         for look in looks.values()
     ]
     topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
@@ -222,6 +224,15 @@ def _with_filter_and_audit(
         filter_expression=filters.get(status.channel or "", {}).get(status.entity),
         last_audit=audited.isoformat(timespec="seconds") if audited else None,
     )
+
+
+def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote], damaged: tuple[str, ...]) -> EntityStatus:
+    """Return the status with how far the polls of the entity have come, and with what is damaged."""
+    note = polls.get(status.entity) if status.channel == POLLED else None
+    if note is None:
+        return replace(status, damaged=damaged)
+    polled_until = _iso(note.seen_until_ms) if note.seen_until_ms else None
+    return replace(status, damaged=damaged, polled_until=polled_until, not_polled=note.error)
 
 
 def _iso(ms: int) -> str:

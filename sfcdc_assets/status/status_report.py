@@ -66,7 +66,8 @@ class SnapshotStatus:
 class EntityStatus:
     """An entity's tables. `channel` is the one that they rest on, `new_channel` one that comes before it by now;
     `applied` the position up to which its events are in `current_state`, whose Delta version is `version`; `missed` why
-    changes may have raised no event that is not made up for yet."""
+    changes may have raised no event that is not made up for yet. Of a polled entity, `polled_until`: up to when its
+    changes were seen (UTC, by the org's clock); `not_polled`: why its last poll failed."""
 
     entity: str
     snapshot: SnapshotStatus | None = None
@@ -81,6 +82,8 @@ class EntityStatus:
     open_suspects: Mapping[str, int] = field(default_factory=dict)
     filter_expression: str | None = None
     last_audit: str | None = None
+    polled_until: str | None = None
+    not_polled: str | None = None
     missed: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
 

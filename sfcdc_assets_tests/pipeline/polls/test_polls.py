@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,7 @@ from sfcdc_assets.salesforce.composite_query import QueryPage, first_pages
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, story
 
@@ -165,6 +167,10 @@ def test_an_object_that_is_refused_keeps_no_other_from_being_polled(org: Emulate
             before = last_reading(warehouse, "Case")
             assert "Lead" in str(failure(reader, warehouse, "Lead"))
             assert len(read_rows(warehouse, "Case", before)) >= 1
+        entities = {each["entity"]: each for each in json.loads(sfcdc("status", "--json").stdout)["entities"]}
+        assert "Lead" in entities["Lead"]["not_polled"]
+        assert entities["Case"]["not_polled"] is None
+        assert "Lead could not be polled" in sfcdc("status").stdout
     finally:
         org.org.hidden_objects = set()
     org.org.clock.sleep(7200)
