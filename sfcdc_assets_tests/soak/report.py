@@ -109,12 +109,24 @@ class Figures:
     samples: Sequence[Sample]
     began: float
 
+    @classmethod
+    def read(cls, points: Path) -> Figures:
+        """What `write` wrote."""
+        found = json.loads(points.read_text())
+        faults, samples = [Struck(**each) for each in found["faults"]], [Sample(**each) for each in found["samples"]]
+        return cls(Summary(**found["summary"]), faults, samples, found["began"])
+
     def write(self, points: Path, picture: Path) -> None:
         """As JSON, with a sample a line, and as an SVG."""
-        found = {"summary": asdict(self.summary), "faults": [asdict(each) for each in self.faults]}
+        faults = [asdict(each) for each in self.faults]
+        found = {"began": self.began, "summary": asdict(self.summary), "faults": faults}
         samples = ",\n".join(json.dumps(asdict(each)) for each in self.samples)
         points.write_text(json.dumps(found, indent=1).removesuffix("\n}") + f',\n "samples": [\n{samples}\n]\n}}\n')
-        picture.write_text(_drawn(self.samples, [(each.began - self.began) / 60 for each in self.faults]))
+        picture.write_text(self.picture())
+
+    def picture(self) -> str:
+        """As an SVG."""
+        return _drawn(self.samples, [(each.began - self.began) / 60 for each in self.faults])
 
     def table(self) -> str:
         """As Markdown: a row a fault, with the figures of each time that it struck."""
@@ -133,7 +145,7 @@ def _drawn(samples: Sequence[Sample], marks: Sequence[float]) -> str:
         return Line(name, points)
 
     def memory(part: str) -> Line:
-        return line(part, lambda sample: sample.memory_mb.get(part))
+        return line({"code": "code server"}.get(part, part), lambda sample: sample.memory_mb.get(part))
 
     panels = (
         Panel("seconds for which the oldest change waits", (line("oldest change", lambda each: each.waits),)),
@@ -145,7 +157,7 @@ def _drawn(samples: Sequence[Sample], marks: Sequence[float]) -> str:
             "MB on disk",
             (
                 line("warehouse", lambda each: each.warehouse_mb),
-                line("Dagster's Postgres", lambda each: each.database_mb),
+                line("Postgres", lambda each: each.database_mb),
             ),
         ),
         Panel("events in Dagster's log", (line("events", lambda each: each.events),)),

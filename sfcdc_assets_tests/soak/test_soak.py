@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.soak.container import Container, can_be_run
-from sfcdc_assets_tests.soak.followed_org import followed_org
+from sfcdc_assets_tests.soak.followed_org import ENTITIES, followed_org
 from sfcdc_assets_tests.soak.freshness import Look
-from sfcdc_assets_tests.soak.report import judged
+from sfcdc_assets_tests.soak.report import PICTURE, POINTS, Figures, judged
 from sfcdc_assets_tests.soak.soak import Soak
 
 needs_namespaces = pytest.mark.skipif(not can_be_run(), reason="needs namespaces of Linux")
@@ -54,6 +55,14 @@ def test_suspects_of_a_fault_are_healed_when_none_is_left_and_those_from_before_
     assert judged("a black hole", BEGAN, BEGAN + 2, looks(3, 2, 2, suspects=[0, 4, 4, 4])).healed_seconds == 2.0
     before = [Look(BEGAN - 1, 2.0, BEGAN - 3, 4)]
     assert judged("a death", BEGAN, BEGAN, before + looks(3, 2, suspects=[4, 4])).healed_seconds is None
+
+
+def test_the_documentation_has_the_figures_of_the_last_soak_and_their_picture() -> None:
+    figures = Figures.read(POINTS)
+    assert PICTURE.read_text() == figures.picture()
+    assert figures.table() in (ROOT / "docs" / "deployment.md").read_text()
+    assert figures.summary.tables == f"{len(ENTITIES)} tables equal the org"
+    assert len({each.name for each in figures.faults}) == 8, "each kind"
 
 
 @pytest.fixture
