@@ -7,7 +7,7 @@ silent changes and without holes has none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -198,7 +198,7 @@ class BlindSpots:
                 if suspect["record_id"] == "*":
                     yield from self._entity_suspect(entity, opened, since)
                 else:
-                    yield from self._record_suspect(entity, suspect["record_id"], opened, since)
+                    yield from self._record_suspect(entity, suspect, since)
 
     def _entity_suspect(self, entity: str, opened: int, since: int) -> Iterator[BlindSpot]:
         read = next((s for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened), None)
@@ -208,19 +208,23 @@ class BlindSpots:
                 yield BlindSpot(entity, record_id, None, since, until, "entry *")
                 yield from self._not_read(entity, record_id, since, until)
 
-    def _record_suspect(self, entity: str, record_id: str, opened: int, since: int) -> Iterator[BlindSpot]:
-        """Until a reading that is believed: a snapshot that opens an entry about a record does not end it."""
+    def _record_suspect(self, entity: str, suspect: Mapping[str, Any], since: int) -> Iterator[BlindSpot]:
+        """Until a reading that is believed. A snapshot that opens an entry about a record does not end it, and an
+        earlier one with the same watermark, which had shown the record, does not either: the later one takes the tables
+        back to it, and the record's events wait once more."""
+        record_id, opened = suspect["record_id"], suspect["opened_position"]
         rows = [row for row in self._rows(f"snapshot/{entity}") if row["Id"] == record_id]
-        untrusted = {row["_snapshot"] for row in rows if (row["_unread"] or [None])[0] == SAYS_NOTHING}
-        reads = [
-            ms(row["_read_at"]) for row in rows if row["_position"] >= opened and row["_snapshot"] not in untrusted
-        ]
+        untrusted = [row for row in rows if (row["_unread"] or [None])[0] == SAYS_NOTHING]
+        numbers = {row["_snapshot"] for row in untrusted}
+        of_entry = [SAYS_NOTHING, suspect["reason"], suspect["detail"]]
+        doubted_at = max((ms(row["_read_at"]) for row in untrusted if row["_unread"] == of_entry), default=0)
+        reads = [ms(row["_read_at"]) for row in rows if row["_position"] >= opened and row["_snapshot"] not in numbers]
         reads += [
             s.done_at
             for s in self._life.diary.snapshots
-            if s.entity == entity and s.position >= opened and s.number not in untrusted
+            if s.entity == entity and s.position >= opened and s.number not in numbers
         ]
-        until = min(reads, default=inf)
+        until = min((read for read in reads if read > doubted_at), default=inf)
         yield BlindSpot(entity, record_id, None, since, until, "suspect")
         yield from self._not_read(entity, record_id, since, until)
 
