@@ -32,6 +32,8 @@ FIELD_METADATA = b"salesforce.field"
 KEPT_FROM_METADATA = b"salesforce.kept_from"
 TYPES_BEFORE_METADATA = b"salesforce.types_before"
 """The types that the field had: `<until>:<type of the column>:<type of the field>`, separated by commas."""
+CAME_AT_METADATA = b"salesforce.came_at"
+"""The position from which on the tables have the column, if they did not have it from the beginning."""
 HASHED_METADATA = b"salesforce.hashed"
 """Id of the key that the column's values are hashed with."""
 SYSTEM_COLUMN_PREFIX = "_"
@@ -68,6 +70,8 @@ class Column:
     """The field's name in the org where it is spelt in another case than the column."""
     types_before: tuple[TypeBefore, ...] = dataclasses.field(default=(), compare=False)
     """The types that the field had before its present one, oldest first."""
+    came_at: int = dataclasses.field(default=0, compare=False)
+    """Events before this position were applied when the tables had no such column, and say nothing of it."""
 
     @property
     def plain_type(self) -> ColumnType:
@@ -156,6 +160,7 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
                 kept_from.decode() if kept_from else None,
                 metadata.get(FIELD_METADATA, b"").decode() or None,
                 _types_before(metadata.get(TYPES_BEFORE_METADATA, b"").decode()),
+                int(metadata.get(CAME_AT_METADATA, b"0")),
             )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
@@ -179,6 +184,8 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
     if column.types_before:
         types = (f"{each.until}:{each.type}:{each.salesforce_type}" for each in column.types_before)
         metadata[TYPES_BEFORE_METADATA] = ",".join(types).encode()
+    if column.came_at:
+        metadata[CAME_AT_METADATA] = str(column.came_at).encode()
     if column.kept_from is not None:
         metadata[KEPT_FROM_METADATA] = column.kept_from.encode()
     return metadata

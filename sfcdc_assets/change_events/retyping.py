@@ -1,4 +1,5 @@
-"""Fields whose type was changed in the org: which values of which type, and where those go that do not convert.
+"""Fields that came, or whose type was changed in the org: which values of which type, and where those go that do not
+convert.
 
 A column has the field's type of today. Each change of type that loses something left a column beside it,
 `<field>__before_<n>`, of the type before, with the values that did not convert. A value passes through the types one
@@ -8,6 +9,9 @@ hold the same.
 The first type of an event's value is what the event's own schema says: events of an older schema may come after the
 position from which on the field has another type. Only types up to that position are asked, which are the same whenever
 the event is read.
+
+An event from before a column came, whose field was hidden then, has null for it, which is not its value; nobody applied
+it to such a column then. So it says nothing of the column when it is read again, by a rebuild.
 """
 
 from __future__ import annotations
@@ -44,8 +48,9 @@ def kept_columns(columns: Sequence[Column], name: str) -> list[Column]:
 
 
 def positions_of_changes(columns: Sequence[Column]) -> set[int]:
-    """Return the positions from which on events are read with another type of any of the columns."""
-    return {each.until for column in columns for each in column.types_before}
+    """Return the positions from which on events are read with one more of the columns, or another type of one."""
+    retyped = {each.until for column in columns for each in column.types_before}
+    return retyped | {column.came_at for column in columns if column.came_at}
 
 
 def steps(column: Column, kept: Sequence[Column]) -> tuple[Step, ...]:
@@ -77,6 +82,10 @@ def follow(value: CellValue, type_: ColumnType, way: Sequence[Step]) -> tuple[Ce
     return value, kept
 
 
+_NOT_THERE = Column("_", ColumnType.STRING)
+"""In the place of a column that came later: no field has this name."""
+
+
 class Retyping:
     """The columns as they were for events of some schema at some position, and their cells as the columns are today."""
 
@@ -88,6 +97,9 @@ class Retyping:
         self._number: Mapping[str, int] = number
         then = list(columns)
         for index, column in enumerate(columns):
+            if column.came_at > position:
+                then[index] = _NOT_THERE
+                continue
             first = _first_type(column, position, leaves.get(index))
             if first < len(column.types_before):
                 before = column.types_before[first]

@@ -26,7 +26,7 @@ OF_THE_SYSTEM: Mapping[str, str] = {
     "org; null for a suspect record of which only the Id is known.",
     "_changed_fields": "The columns the version set, or a read showed to differ; null where it set every field, or "
     "where it is not known.",
-    "_certain_fields": "The columns whose values an event or a read has proven; null: all.",
+    "_certain_fields": "The columns whose values an event or a read has proven; null: all that there were.",
     "_batch": "Number of the batch that wrote the version.",
     "_valid_to": "UTC: when the next version began; null for the current version.",
     "_superseded_at": "Where the next version began, as a position; null for the current version.",

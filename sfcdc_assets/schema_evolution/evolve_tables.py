@@ -251,20 +251,20 @@ def _metadata_differs(old: Column, new: Column) -> bool:
 
 
 def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int) -> tuple[Column, ...]:
-    """Return the columns, those whose type changes at the position with the one that they had, and a column for the
-    values of each changed type that not all values of it convert from."""
+    """Return the columns, those that come at the position with it, those whose type changes there with the one that
+    they had, and a column for the values of each changed type that not all values of it convert from."""
     by_name = {column.name: column for column in present}
     made, kept = [], []
     for column in wanted:
         old = by_name.get(column.name)
         if old is None or old.type is column.type:
-            made.append(column)
+            made.append(column if old is not None else replace(column, came_at=position))
             continue
         before = (*old.types_before, TypeBefore(position, old.type, old.salesforce_type))
         made.append(replace(column, types_before=before))
         if not widens(old.type, column.type):
             name = kept_name(column.name, len(kept_columns(wanted, column.name)) + 1)
-            kept.append(replace(old, name=name, kept_from=column.name, types_before=()))
+            kept.append(replace(old, name=name, kept_from=column.name, types_before=(), came_at=0))
     return (*made, *kept)
 
 

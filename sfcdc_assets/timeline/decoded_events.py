@@ -170,7 +170,7 @@ class EventReader:
             if len(self._retyped_at):
                 layout = schema_fields(parse_event_schema(self._schemas[schema_id]))
                 leaves = leaves_of_columns(layout, self._columns)
-            position = int(self._retyped_at[types - 1]) if types else -1
+            position = int(self._retyped_at[types - 1]) if types else 0
             self._retypings[key] = Retyping(self._columns, position, leaves)
         return self._retypings[key]
 
@@ -181,8 +181,9 @@ class EventReader:
             schema_json = self._schemas.get(schema_id)
             self._many[key] = None
             with suppress(EventSchemaError):
-                if schema_json is not None and not self._retyping(schema_id, types).is_needed:
-                    self._many[key] = form_named(name).many_decoder(schema_json, self._columns)
+                retyping = self._retyping(schema_id, types) if schema_json is not None else None
+                if schema_json is not None and retyping is not None and not retyping.is_needed:
+                    self._many[key] = form_named(name).many_decoder(schema_json, retyping.columns)
         return self._many[key]
 
 

@@ -25,7 +25,7 @@ FROM_MEMBER: Mapping[ColumnType, tuple[str, pl.DataType]] = {
 class Filled:
     """`values`: the columns, one row a step; `differs`: whether any is another than after the step before; `named`: the
     names of the fields that the step says to have changed, or that a read shows to differ; `certain`: names of the
-    columns whose values are certain, null where all are."""
+    columns whose values are certain, null where all are that had come by then."""
 
     values: pl.DataFrame
     differs: Flags
@@ -46,6 +46,9 @@ class Sources:
         self.is_read = _marked(steps.height, of_reads["step"])
         shown = reads.with_row_index("at").filter(pl.col("_system_modstamp").is_not_null()).select("at", "_unread")
         self.shown = of_reads.join(shown, on="at", maintain_order="left")
+        stands_at = steps.select(pl.max_horizontal("_position", "_read_position").fill_null(0)).to_series()
+        self.stands_at = stands_at.to_numpy()
+        """Up to where each step tells what there was."""
         self.unread = set(self.shown["_unread"].explode().drop_nulls().to_list())
         self.cells = self._cells(changes)
         self.unproven = self._unproven(changes)
@@ -167,15 +170,16 @@ def _unequal(values: pl.DataFrame) -> Flags:
 
 
 def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
-    """Per step the names of the columns whose values are certain, null where all are.
+    """Per step the names of the columns whose values are certain, null where all are that had come by then.
 
     A value is certain where a step proves it: an event that sets its column, a create or undelete, a read that shows
     the record. It stays so until an event that changes it without saying to what, or one that cannot be read. Between
     an entry and the read that answers it only what events set is certain: the first one that was blocked leaves nothing
-    of what was known before it.
+    of what was known before it. What stands for a position before a column came proves nothing of that.
     """
     steps, count = sources.steps, sources.steps.height
-    if not sources.leaves_something_open:
+    came_later = any((sources.stands_at < column.came_at).any() for column in columns if column.came_at)
+    if not (came_later or sources.leaves_something_open):
         return pl.Series("_certain_fields", [None], dtype=pl.List(pl.String)).new_from_index(0, count)
     blocked = steps["blocked"].to_numpy()
     kind = steps["_change_type"].fill_null("")
@@ -186,6 +190,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     is_shown = _marked(count, sources.shown["step"])
     known_rows = sources.known_rows
     of_column: dict[str, Flags] = {}
+    whole = np.ones(count, bool)
     for index, column in enumerate(columns):
         if column.name == "Id" or column.kept_from is not None:
             continue
@@ -201,8 +206,10 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         if column.name in sources.unread:
             # A field that the object did not have then, or that was hidden: the read proves nothing of it.
             marks[is_shown & ~_marked(count, sources.carried(column.name)["step"])] = _SAYS_NOTHING
+        is_too_early = sources.stands_at < column.came_at
+        marks[is_too_early] = _SAYS_NOTHING
         of_column[column.name] = marks[sources.segments.last(marks != _SAYS_NOTHING)] == _PROVEN
-    whole = np.logical_and.reduce([np.ones(count, bool), *of_column.values()])
+        whole &= of_column[column.name] | is_too_early
     lists = _lists(of_column, count)
     return pl.DataFrame({"lists": lists, "whole": whole}).select(
         pl.when(~pl.col("whole")).then(pl.col("lists")).alias("_certain_fields")

@@ -15,6 +15,7 @@ from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column, TypeBefore, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.change_events.retyping import Retyping
+from sfcdc_assets.change_events.wanted_field import leaves_of_columns
 
 MOMENT = TypeBefore(19, ColumnType.TIMESTAMP, "datetime")
 BOX = TypeBefore(44, ColumnType.BOOLEAN, "boolean")
@@ -83,11 +84,27 @@ def test_what_kind_of_time_a_long_is_the_position_says_and_no_doc(doc: str) -> N
         assert source_kind(leaf, column) is of_then
 
 
+def test_an_event_from_before_a_column_came_says_nothing_of_it() -> None:
+    """Nobody applied it to such a column; and if the field was hidden it has null, which is not its value."""
+    columns = (ID_COLUMN, Column("F", ColumnType.STRING, came_at=19), Column("G", ColumnType.STRING))
+    layout = [SchemaField(0, "ChangeEventHeader", "", "string", None), TEXT, replace(TEXT, position=2, name="G")]
+    assert {at: sorted(leaves_of_columns(layout, Retyping(columns, at, {}).columns)) for at in (0, 18, 19)} == {
+        0: [2],
+        18: [2],
+        19: [1, 2],
+    }
+
+
 def test_a_date_that_has_a_time_of_day_is_refused() -> None:
     date = converter(SchemaField(1, "F", "DateOnly", "long", None), Column("F", ColumnType.DATE, False, "date"))
     assert date(86_400_000) == 1
     with pytest.raises(ValueError, match="time of day"):
         date(86_400_001)
+
+
+def test_the_table_says_since_when_it_has_a_column() -> None:
+    columns = (ID_COLUMN, Column("F", ColumnType.STRING, came_at=19))
+    assert [column.came_at for column in columns_of_arrow_schema(arrow_schema(columns))] == [0, 19]
 
 
 def test_the_table_says_which_types_a_field_had() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -209,6 +209,42 @@ def test_a_read_that_does_not_show_a_field_proves_nothing_of_it_after_a_gap() ->
         follow(held.rows, change("a", 4, "GAP_UPDATE")), read("a", 5, 4, Name="z", Count=7) | {"_unread": ["Amount"]}
     )
     assert certain(row(whole)) == ALL - {"Amount"}
+
+
+LATER = tuple(replace(column, came_at=5) if column.name == "Amount" else column for column in COLUMNS)
+
+
+def test_a_column_that_came_later_is_certain_from_the_first_event_or_read_that_proves_it() -> None:
+    """Null says of a version from before that all columns are certain that there were."""
+    values = {name: value for name, value in everything("x", Count=7).items() if name != "Amount"}
+    first = timeline(change("a", 1, "CREATE", **values), change("b", 1, "CREATE", **values), columns=LATER)
+    then = follow(first.rows, change("a", 6, Count=8), change("b", 6, Amount=2.5), columns=LATER)
+    whole = read_back(then, read("a", 7, 6, Name="x", Amount=2.5, Count=8), columns=LATER)
+    of_a, of_b = ([each for each in versions(first, whole) if each["Id"] == record_id] for record_id in ("a", "b"))
+    assert reported(of_a, "_change_type", "_certain_fields")[::2] == [("CREATE", None), ("REFETCH", None)]
+    assert certain(of_a[1]) == ALL - {"Amount"}
+    assert reported(of_b, "_change_type", "_certain_fields") == [("CREATE", None), ("UPDATE", None)]
+    at_once = timeline(
+        change("a", 1, "CREATE", **values), change("a", 6, Count=8), change("b", 1, "CREATE", **values), columns=LATER
+    )
+    assert reported(versions(at_once), "_certain_fields")[:2] == reported(of_a, "_certain_fields")[:2]
+
+
+def test_a_read_that_shows_null_in_a_column_that_came_later_proves_it_without_a_version() -> None:
+    values = {name: value for name, value in everything("x", Count=7).items() if name != "Amount"}
+    first = timeline(change("a", 1, "CREATE", **values), columns=LATER)
+    shown = read_back(follow(first.rows, columns=LATER), read("a", 6, 1, Name="x", Count=7), columns=LATER)
+    whole = follow(shown.rows, change("a", 8, Count=9), columns=LATER)
+    found = versions(first, shown, whole)
+    assert reported(found, "_change_type", "_certain_fields") == [("CREATE", None), ("UPDATE", None)]
+
+
+def test_a_read_that_leaves_a_column_open_that_came_later_is_a_version_that_says_so() -> None:
+    values = {name: value for name, value in everything("x", Count=7).items() if name != "Amount"}
+    first = timeline(change("a", 1, "CREATE", **values), columns=LATER)
+    row_read = read("a", 6, 1, Name="x", Count=7) | {"_unread": ["Amount"]}
+    shown = read_back(follow(first.rows, columns=LATER), row_read, columns=LATER)
+    assert certain(row(shown)) == ALL - {"Amount"}
 
 
 ALIVE = {"_is_deleted": False}

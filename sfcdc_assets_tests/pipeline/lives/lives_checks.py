@@ -18,7 +18,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets_tests.pipeline.lives.lives import Life
 from sfcdc_assets_tests.pipeline.lives.lives_blind_spots import BlindSpots
 from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of, versions_of
-from sfcdc_assets_tests.pipeline.oracle import Rows, column_fields, expected_rows, living_at
+from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 
 INSTANTS = 5
@@ -233,7 +233,6 @@ def assert_reported_as_counted(life: Life) -> None:
 
 def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
     """The rows of every table that can be rebuilt, by what they are about."""
-    hidden = {entity: names_hidden(life, entity) for entity in life.org.selected_entities}
     changed = retyped(life)
     return {
         # A field that became a large text, or was one, has other texts when it is rebuilt.
@@ -244,8 +243,6 @@ def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
                 for row in rows_of(life.warehouse, f"{layer}/{entity}")
                 if (entity, (row.get("field") or "").lower()) not in changed
             ],
-            hidden[entity],
-            names_new(life, entity),
         )
         for layer in LAYERS
         for entity in life.warehouse.entities(layer)
@@ -257,25 +254,7 @@ def retyped(life: Life) -> set[tuple[str, str]]:
     return {(each.entity, name.lower()) for each in life.org.silent_changes() for name in each.replaced}
 
 
-def names_hidden(life: Life, entity: str) -> frozenset[str]:
-    """Fields that were ever hidden. Events before that have values of one that has no column yet, and later ones may
-    name it; when it is rebuilt it has a column."""
-    of_entity = (each.names for each in life.diary.hidden if each.entity == entity)
-    return frozenset(name.lower() for names in of_entity for name in names)
-
-
-def names_new(life: Life, entity: str) -> frozenset[str]:
-    """Fields that the object did not have from the beginning. Of a version from before such a field came, a table that
-    is rebuilt may name it among those whose values are certain: it has the column from the beginning."""
-    first = life.org.definitions_at(0).get(entity)
-    old = {field.name for field in column_fields(first)} if first is not None else set[str]()
-    present = column_fields(life.org.definitions[entity])
-    return frozenset(field.name.lower() for field in present if field.name not in old)
-
-
-def by_key(
-    layer: str, rows: Iterable[dict[str, Any]], hidden: frozenset[str], new: frozenset[str] = frozenset()
-) -> dict[str, dict[str, Any]]:
+def by_key(layer: str, rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Rows by what they are about. The names of fields are in small letters."""
     found = {}
     for row in rows:
@@ -284,14 +263,12 @@ def by_key(
         description = {_small(name): value for name, value in row.items()} | {"_batch": None}
         # Names of fields in the order of the columns, which are in another one when a table is rebuilt.
         if row.get("_changed_fields") is not None:
-            description["_changed_fields"] = sorted({*map(_small, row["_changed_fields"])} - hidden)
+            description["_changed_fields"] = sorted({*map(_small, row["_changed_fields"])})
         if "_certain_fields" in row:
             certain = row["_certain_fields"]
             known = values(row).keys() if certain is None else certain
-            description["_certain_fields"] = sorted({*map(_small, known)} - hidden - new - {"id"})
-        found[key] = (
-            description if layer != "history" else {name: description[name] for name in description.keys() - hidden}
-        )
+            description["_certain_fields"] = sorted({*map(_small, known)} - {"id"})
+        found[key] = description
     return found
 
 

@@ -1,0 +1,76 @@
+"""A field that was hidden from the client and is shown: what events say of it while it has no column is not its value,
+then and in a rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
+from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+
+FIELD = "Description"
+TEXT = "\n".join(["what nobody could read"] * 60)
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+    with quiet(tmp_path, monkeypatch) as opened:
+        opened.org.field_security.hide(ENTITY, FIELD)
+        opened.sync()
+        yield opened
+
+
+def made_while_hidden(life: QuietLife) -> str:
+    """A record with a text, and the field shown after its event was applied; it changes before it is read again."""
+    with life.org.transaction() as work:
+        record_id = work.create(ENTITY, {"Name": "Hidden", FIELD: TEXT})
+    life.catch_up()
+    assert FIELD not in life.rows()[record_id]
+    life.org.field_security.show(ENTITY, FIELD)
+    life.update(record_id, Phone="1")
+    life.catch_up()
+    return str(record_id)
+
+
+def certain_of(life: QuietLife, record_id: str) -> list[tuple[str, Any]]:
+    """The kind of each version of a record, and its certain fields."""
+    rows = (row for row in versions_of(life.warehouse, ENTITY) if row["Id"] == record_id)
+    return [
+        (row["_change_type"], row["_certain_fields"]) for row in sorted(rows, key=lambda each: int(each["_position"]))
+    ]
+
+
+def in_order(life: QuietLife) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each layer, whatever the order of the columns, which is another one in a rebuild."""
+    return {layer: sorted(rows, key=lambda row: sorted(map(str, row.items()))) for layer, rows in life.layers().items()}
+
+
+def test_the_null_of_a_create_from_before_the_field_was_shown_is_no_text_and_no_value_in_a_rebuild_either(
+    life: QuietLife,
+) -> None:
+    record_id = made_while_hidden(life)
+    life.sync()
+    life.assert_equal()
+    texts = [row for row in rows_of(life.warehouse, f"text_fields/{ENTITY}") if row["field"] == FIELD]
+    of_record = [(row["value"], row["origin"]) for row in texts if row["record_id"] == record_id]
+    assert of_record == [(TEXT, "snapshot")]
+    before = in_order(life)
+    life.rebuild()
+    assert in_order(life) == before
+
+
+def test_until_it_is_read_no_version_from_after_the_column_came_calls_its_null_certain(life: QuietLife) -> None:
+    record_id = made_while_hidden(life)
+    (_, of_create), (kind, of_update) = certain_of(life, record_id)
+    assert of_create is None, "it says all of the columns that there were"
+    assert (kind, "Phone" in of_update, FIELD in of_update) == ("UPDATE", True, False)
+    life.sync()
+    assert certain_of(life, record_id)[1:] == [("UPDATE", of_update), ("SNAPSHOT", None)]
+    untouched = next(each for each in life.ids() if each != record_id)
+    life.update(untouched, Phone="2")
+    life.catch_up()
+    assert [fields for _, fields in certain_of(life, untouched)][-1] is None
