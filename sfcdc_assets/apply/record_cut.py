@@ -8,12 +8,13 @@ tables are damaged is in it as it was in the cut before.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
-from sfcdc_assets.lake.tables import current_state
-from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut, was_rebuilt_after
+from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.tables import current_state, history
+from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut, newest_cuts, was_rebuilt_after
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
@@ -121,6 +122,19 @@ def note_cut_of(
     if newest is not None and len(lagging) == len(states) and (newest.tables, newest.lagging) == (tables, cut.lagging):
         return CutNoted(None, rows_are_ahead=bool(ahead))
     return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven)
+
+
+def note_history(warehouse: Warehouse, entity: str) -> bool:
+    """Note the newest cut that has the entity again, with its `history` as it is now: rows were added before what it
+    had. Returns whether it was; not where the entity's rows have moved on since, of which the next run notes a cut."""
+    state, past = Table.open(warehouse, current_state.name_of(entity)), Table.open(warehouse, history.name_of(entity))
+    if state is None or past is None:
+        return False
+    for newest in newest_cuts(warehouse):
+        if newest.tables.get(state.name) == state.version and newest.lag_of(entity) is None:
+            now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+            return add_cut(warehouse, replace(newest, tables={**newest.tables, past.name: past.version}), now)
+    return False
 
 
 def _why(state: EntityState, position: int, complete_through_ms: int) -> str:

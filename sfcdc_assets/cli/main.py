@@ -31,6 +31,8 @@ COMMANDS = {
     "topics": "List the PushTopics of the org beside those of the files, or bring the org to the files.",
     "accept": "Apply a read of the org that was not believed, because too many rows would be deleted by it.",
     "rebuild": "Build an entity's tables again from raw_events and all that was read of the org: the same rows.",
+    "history-before": "Add versions from before day zero to `history`, as the org's field history (AccountHistory and "
+    "its like) tells.",
     "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "
     "its age.",
     "forget-samples": "Delete the rows that materializations have shown in Dagster from its event log.",

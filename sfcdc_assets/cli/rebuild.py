@@ -167,7 +167,8 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
         if isinstance(report, Exception):
             failed[entity] = report
         else:
-            say(f"{entity}: rebuilt, {counted(report.rows, 'row')} as of position {report.position}.", err=True)
+            kept = f", with {counted(report.kept, 'version')} from field history" if report.kept else ""
+            say(f"{entity}: rebuilt, {counted(report.rows, 'row')} as of position {report.position}{kept}.", err=True)
     ours = [each for each in failed.values() if isinstance(each, SfcdcError)]
     if len(entities) == len(ours) == 1:
         raise ours[0]

@@ -81,6 +81,7 @@ def explain_records(
         "_valid_from",
         "_change_type",
         "_changed_fields",
+        "_certain_fields",
         "_position",
         "_superseded_at",
         "_valid_to",

@@ -8,6 +8,7 @@ it: after a crash in between the next run builds all of them again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyarrow import fs
@@ -22,7 +23,7 @@ from sfcdc_assets.lake.delta.shadow_tables import (
     put_in_place,
 )
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged
 from sfcdc_assets.lake.tables import current_state, history, snapshots, text_fields
 from sfcdc_assets.lake.tables.appended_table import Appended
 from sfcdc_assets.lake.tables.change_of_channel import begin_on
@@ -34,6 +35,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.reconciliation.past_in_history import keep_versions_before
 from sfcdc_assets.runtime.errors import SfcdcError
 
 LAYERS = (text_fields.LAYER, history.LAYER, current_state.LAYER)
@@ -60,11 +62,13 @@ class NothingToRebuildFrom(SfcdcError):
 
 @dataclass(frozen=True)
 class RebuildReport:
-    """What took the place of the entity's layers: how many rows, and the position they stand at."""
+    """What took the place of the entity's layers: how many rows, the position they stand at, and how many versions from
+    field history were kept."""
 
     entity: str
     rows: int
     position: int
+    kept: int = 0
 
 
 def channel_of(warehouse: Warehouse, entity: str, channels: Sequence[str]) -> str:
@@ -96,14 +100,17 @@ def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply)
 
     The present layers may move on meanwhile; the new ones are brought as far before they are put in place.
     """
+    kept = 0
     for _ in range(ATTEMPTS):
         report = apply(beside)
+        with suppress(TableDamaged):  # of the present tables, which are replaced because of it
+            kept += keep_versions_before(beside.present, beside, entity)
         try:
             _swap(beside, entity, channel)
         except ConcurrentCommit:
             continue
         finish(beside)
-        return RebuildReport(entity, report.rows, report.to_position)
+        return RebuildReport(entity, report.rows, report.to_position, kept)
     raise ConcurrentCommit(current_state.name_of(entity), f"it moved on {ATTEMPTS} times while it was built again")
 
 

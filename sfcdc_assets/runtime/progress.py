@@ -107,6 +107,17 @@ class ComparisonsLeft:
     records: int
 
 
+@dataclass(frozen=True)
+class FieldHistoryRead:
+    """Rows of an entity's field history that were read and folded back, of `rows_expected` in all (None: it is not
+    known), and the versions that came of them."""
+
+    entity: str
+    rows: int
+    rows_expected: int | None
+    versions: int
+
+
 Fact = (
     EventsDelivered
     | StreamAwaited
@@ -119,6 +130,7 @@ Fact = (
     | BatchApplied
     | PageCompared
     | ComparisonsLeft
+    | FieldHistoryRead
 )
 Observer = Callable[[Fact], object]
 

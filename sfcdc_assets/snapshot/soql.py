@@ -47,8 +47,12 @@ class IdWindow:
     @property
     def condition(self) -> str:
         """The window as a condition of SOQL and of a table scan alike; empty for all Ids."""
-        parts = [f"Id >= '{self.lower}'"] if self.lower is not None else []
-        parts += [f"Id < '{self.upper}'"] if self.upper is not None else []
+        return self.condition_on(ID)
+
+    def condition_on(self, name: str) -> str:
+        """Return the window as a condition on a field that refers to records by their Ids; empty for all Ids."""
+        parts = [f"{name} >= '{self.lower}'"] if self.lower is not None else []
+        parts += [f"{name} < '{self.upper}'"] if self.upper is not None else []
         return " AND ".join(parts)
 
     def has(self, record_id: str) -> bool:

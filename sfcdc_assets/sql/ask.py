@@ -131,5 +131,6 @@ def _what_is_not_known(tables: AskedTables, statement: str, at: datetime) -> Ite
         if first is not None and at < first:
             yield (
                 f"{entity} was first read at {first:%Y-%m-%d %H:%M:%S} UTC. Of {at:%Y-%m-%d %H:%M:%S} UTC it has only "
-                "what nothing has changed since: earlier values and records deleted before are not known."
+                "what nothing has changed since, and what `sfcdc history-before` found: other values, and records "
+                "deleted before, are not known."
             )

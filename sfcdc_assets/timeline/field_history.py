@@ -109,7 +109,7 @@ class Changes:
 
 def changes_of(columns: Sequence[Column], rows: Iterable[HistoryRow]) -> Changes:
     """Return what the rows of one record prove. Rows may come in any order, and twice."""
-    by_name = {(column.field or column.name).lower(): column for column in columns}
+    by_name = _by_name(columns)
     found: list[tuple[datetime, str, HistoryRow]] = []
     created_at: datetime | None = None
     misfits: list[Misfit] = []
@@ -134,9 +134,20 @@ def changes_of(columns: Sequence[Column], rows: Iterable[HistoryRow]) -> Changes
     return Changes(tuple(changes), created_at, tuple(misfits))
 
 
+def columns_told_of(columns: Sequence[Column], fields: Iterable[str]) -> tuple[Column, ...]:
+    """Return those of the columns that rows are of, by what stands in their `Field`, in the order of the columns."""
+    by_name = _by_name(columns)
+    told = {column.name for field in fields if (column := _column(field, by_name)) is not None}
+    return tuple(column for column in columns if column.name in told)
+
+
 def second(at: datetime) -> datetime:
     """Return the beginning of its second."""
     return at.replace(microsecond=0)
+
+
+def _by_name(columns: Sequence[Column]) -> dict[str, Column]:
+    return {(column.field or column.name).lower(): column for column in columns if column.kept_from is None}
 
 
 def _column(field: str, by_name: Mapping[str, Column]) -> Column | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from sfcdc_assets.timeline.past_rows import FIELD_HISTORY
 from sfcdc_assets.timeline.version_columns import IN_ORDER
 
 CHAIN = pl.Schema(
@@ -28,7 +29,8 @@ def value_chain(versions: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
     first.
 
     A version is a link of a field's chain when it is the record's first, when the value differs from the one before,
-    or when the version names the field among those it changed; a delete and an undelete are links of every field.
+    or when the version names the field among those it changed; a delete and an undelete are links of every field. Where
+    field history does not prove the value, the link is of kind UNKNOWN.
     """
     ordered = versions.sort(IN_ORDER, nulls_last=True)
     links = []
@@ -37,8 +39,12 @@ def value_chain(versions: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
         first = pl.col("Id") != pl.col("Id").shift(1)
         named = pl.col("_changed_fields").list.contains(field).fill_null(value=False)
         life = pl.col("_change_type").is_in(["DELETE", "UNDELETE"])
-        marked = ordered.with_columns(value.alias("value")).filter(
-            first.fill_null(value=True) | value.ne_missing(value.shift(1)) | named | life
+        untold = (pl.col("_change_type") == FIELD_HISTORY) & ~pl.col("_certain_fields").list.contains(field)
+        untold = untold.fill_null(value=False)
+        differs = value.ne_missing(value.shift(1)) | (untold != untold.shift(1))
+        kind = pl.when(untold).then(pl.lit("UNKNOWN")).otherwise("_change_type")
+        marked = ordered.with_columns(value.alias("value"), kind.alias("kind")).filter(
+            first.fill_null(value=True) | differs | named | life
         )
         links.append(
             marked.select(
@@ -47,7 +53,7 @@ def value_chain(versions: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
                 "value",
                 pl.col("_valid_from").alias("valid_from"),
                 pl.col("_valid_from").shift(-1).over("Id").alias("valid_to"),
-                pl.col("_change_type").alias("change_type"),
+                pl.col("kind").alias("change_type"),
                 pl.col("_commit_user").alias("commit_user"),
                 pl.col("_transaction_key").alias("transaction_key"),
                 pl.col("_position").alias("position"),

@@ -54,6 +54,11 @@ class Appended:
         `ConcurrentCommit`."""
         self.table.swap_files(files, [], {BATCH: batch}, {})
 
+    def add(self, files: Sequence[NewFile]) -> None:
+        """Add files of rows that are of no batch's own, with the number of the last one. Raises `ConcurrentCommit`,
+        also where a batch has begun since this handle was opened; and so does a batch that was at work."""
+        self.append(files, self.table.transaction_version(BATCH) or 0)
+
     def note_built(self) -> None:
         """Note that the table goes with `current_state` from now on. Raises `ConcurrentCommit`."""
         if not self.is_built:
