@@ -41,7 +41,7 @@ def open_cut(
     `EntitiesLag`. Raises `NoCut` where there is none.
     """
     opened = Warehouse(warehouse)
-    return ConsistentCut(TablesOfCuts(opened, cuts_at(opened, at, channel), strict=strict))
+    return ConsistentCut(TablesOfCuts(opened, cuts_at(opened, at, channel), strict=strict, formulas=at is None))
 
 
 class ConsistentCut(Mapping[str, "DeltaTable"]):

@@ -22,6 +22,7 @@ from sfcdc_assets.orchestration.jobs import (
     FORGET_RUNS,
     MAINTAIN,
     PACK,
+    READ_FORMULAS,
     SNAPSHOT,
     SYNC,
     THIN_OUT,
@@ -41,6 +42,7 @@ from sfcdc_assets.orchestration.schedules import (
 )
 from sfcdc_assets.orchestration.sensors.alerts import alert_sensors
 from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
+from sfcdc_assets.orchestration.sensors.formulas import read_formulas_when_due
 from sfcdc_assets.orchestration.sensors.packing import pack_when_many
 from sfcdc_assets.settings.settings import load_settings
 
@@ -66,10 +68,23 @@ defs = dg.Definitions(
         *build_event_checks(SETTINGS.event_channels),
         *build_topic_checks(SETTINGS.event_channels),
     ],
-    jobs=[SYNC, SNAPSHOT, AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, THIN_OUT, PACK, FORGET_RUNS],
+    jobs=[
+        SYNC,
+        SNAPSHOT,
+        AUDIT,
+        CHECK,
+        CHECK_TOPICS,
+        DROP_PAYLOADS,
+        MAINTAIN,
+        THIN_OUT,
+        PACK,
+        READ_FORMULAS,
+        FORGET_RUNS,
+    ],
     sensors=[
         *(build_channel_sensor(channel) for channel in SETTINGS.channels),
         pack_when_many,
+        read_formulas_when_due,
         *alert_sensors(SETTINGS),
     ],
     schedules=[

@@ -81,6 +81,11 @@ class Privacy:
         rules = (*self.excluded, *self.hashed)
         return any(entity is None or fnmatchcase(entity, rule.entity) for rule in rules)
 
+    def withholds(self, entity: str, names: Iterable[str]) -> bool:
+        """Return whether a field of the entity that has one of these names is left out or hashed."""
+        names = tuple(names)
+        return any(rule.covers(entity, names) for rule in (*self.excluded, *self.hashed))
+
     def columns(self, entity: str, columns: Iterable[Column], compounds: Compounds) -> tuple[Column, ...]:
         """Return the columns that tables get: without those that are left out, hashed ones with the key."""
         wanted = (self._wanted(entity, column, compounds) for column in columns)

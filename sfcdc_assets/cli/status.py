@@ -20,7 +20,13 @@ from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.status.staleness import LEAST_SECONDS, WarehouseStale, stale_parts
 from sfcdc_assets.status.status import status_of
-from sfcdc_assets.status.status_report import EntityStatus, LostCheckpointStatus, PrivacyStatus, WarehouseStatus
+from sfcdc_assets.status.status_report import (
+    EntityStatus,
+    FormulaStatus,
+    LostCheckpointStatus,
+    PrivacyStatus,
+    WarehouseStatus,
+)
 from sfcdc_assets.timeline.suspect import Reason
 
 LOST_CHECKPOINTS_SHOWN = 5
@@ -191,7 +197,20 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
         if entity.not_polled:
             until = f", and what was changed since {entity.polled_until} is not known" if entity.polled_until else ""
             yield f"{entity.entity} could not be polled{until}: {entity.not_polled.rstrip('.')}. It is asked again."
+    yield from _formulas(status.formulas)
     yield from _privacy(status.privacy)
+
+
+def _formulas(formulas: Mapping[str, FormulaStatus]) -> Iterator[str]:
+    for entity, each in formulas.items():
+        said = [f"the oldest values were read at {each.oldest}" if each.oldest else "no value was read yet"]
+        waiting = f"{each.postponed:,} records wait for the next budget (SFCDC_FORMULA_PERCENT)"
+        said += [waiting] if each.postponed else []
+        said += [f"the last look failed ({each.error.rstrip('.')})"] if each.error else []
+        if each.formulas or each.error:
+            yield f"{entity}: {counted(each.formulas, 'formula')}; {'; '.join(said)}."
+        for name, why in each.withheld.items():
+            yield f"{entity}.{name}: this formula is withheld, because {why}."
 
 
 def _waiting(waiting: Mapping[str, int | None]) -> str:

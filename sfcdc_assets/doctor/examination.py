@@ -22,6 +22,7 @@ from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.salesforce.login_choice import chosen_grant
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.setting_values import DOTENV, dotenv_settings
 from sfcdc_assets.settings.settings import Settings, load_settings
@@ -158,13 +159,15 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
     entities = entities_to_copy(settings, warehouse, listed)
     new = never_copied(warehouse, entities)
     tries = _has_jobs_to_try(org, len(new), settings.snapshot_reserve_percent)
+    seen: list[ObjectDescription] = []
     for entity in entities:
-        yield from rights.rights_of(org, entity, try_bulk=tries and entity in new, streams=in_streams)
+        yield from rights.rights_of(org, entity, seen, try_bulk=tries and entity in new, streams=in_streams)
     if new and not tries:
         problem = "Bulk was not tried: the org has few Bulk jobs left today, and copies need them."
         yield warning(RIGHTS, problem, "Run it again when the org has taken yesterday's jobs off its count.")
     if not entities:
         yield not_checked(RIGHTS, "the objects of the channels, which are not known")
+    yield from rights.formulas(settings, seen)
     yield from _allowances(org, new, here, settings.snapshot_reserve_percent)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sfcdc_assets.change_events.checkboxes import checkboxes_of, is_list
 from sfcdc_assets.change_events.columns import ID_COLUMN, columns
 from sfcdc_assets.change_events.event_schema import schema_fields
+from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
+from sfcdc_assets.formulas.dependencies import formula_fields
+from sfcdc_assets.formulas.wanted_formulas import wanted_formulas
 from sfcdc_assets.landing.channel_reader import LEAST_ALLOWANCE
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.first_start import FirstStart
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.bulk_query import abort_job, create_job
 from sfcdc_assets.salesforce.describe import describe, object_names
@@ -21,6 +24,7 @@ from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.errors import TransportError
 
 API = "API"
@@ -39,14 +43,18 @@ def api(org: OrgConnection) -> Finding:
     return ok(API, f"version {version}")
 
 
-def rights_of(org: OrgConnection, entity: str, *, try_bulk: bool, streams: bool) -> Iterator[Finding]:
-    """Yield what keeps the entity from being copied as a whole; one line if nothing does."""
+def rights_of(
+    org: OrgConnection, entity: str, seen: list[ObjectDescription], *, try_bulk: bool, streams: bool
+) -> Iterator[Finding]:
+    """Yield what keeps the entity from being copied as a whole; one line if nothing does. `seen` gets its
+    description."""
     check = f"rights on {entity}"
     try:
         described = describe(org.session, entity)
     except SfcdcError as error:
         yield of_error(check, error)
         return
+    seen.append(described)
     problems = [
         *_problem(check, lambda: _sight(org, check, entity)),
         *_problem(check, lambda: _bulk(org, check, entity) if try_bulk else None),
@@ -104,6 +112,30 @@ def hidden_columns(schema: Mapping[str, Any], described: ObjectDescription) -> l
     lists = {field.name for field in schema_fields(schema)[1:] if is_list(field) and checkboxes_of(field.name, shown)}
     names = (column.name for column in columns(schema) if column.name != ID_COLUMN.name)
     return [name for name in names if name.lower() not in spelt and name not in lists]
+
+
+FORMULAS = "formula fields"
+
+
+def formulas(settings: Settings, described: Sequence[ObjectDescription]) -> Iterator[Finding]:
+    """Say how many formula fields the objects have, and how many of them are read; nothing where they have none."""
+    every, known = 0, {each.name: each for each in described}
+    read, withheld, privacy = 0, dict[str, str](), Privacy.of(settings)
+    for each in described:
+        every += len(formula_fields(each))
+        wanted = wanted_formulas(each, known.get, settings.formulas, privacy)
+        read += len(wanted.names)
+        withheld |= {f"{each.name}.{name}": why for name, why in wanted.withheld.items()}
+    if not every:
+        return
+    found = f"{counted(every, 'formula field')} of these objects, which no change event carries: {read} are read"
+    if not settings.formulas:
+        found += ". SFCDC_FORMULAS says which should be"
+    yield ok(FORMULAS, f"{found}.")
+    if withheld:
+        listed = "; ".join(f"{name} ({why})" for name, why in sorted(withheld.items()))
+        fix = "Leave them out of SFCDC_FORMULAS, or what they show out of SFCDC_EXCLUDE and SFCDC_HASH."
+        yield warning(FORMULAS, f"Withheld, because of what they show, or may: {listed}.", fix)
 
 
 REQUESTS, JOBS, DELIVERIES = "DailyApiRequests", "DailyBulkV2QueryJobs", "DailyDeliveredPlatformEvents"

@@ -15,10 +15,9 @@ from sfcdc_assets.formulas.dependencies import Describe, dependencies_of_all, fo
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 AS_OF = "_formulas_as_of"
-"""When the values were read from the org: not later than the answer, so what changed meanwhile is read again."""
-POSITION = "_position"
-"""Position of the entity's stream, or of its polls, up to which the record's changes had been seen before the read."""
-ROW_COLUMNS = pa.schema([(AS_OF, pa.timestamp("us", "UTC")), (POSITION, pa.int64())])
+"""When the values were read from the org, by our clock: not later than the answer, so what changed meanwhile is read
+again."""
+ROW_COLUMNS = pa.schema([(AS_OF, pa.timestamp("us", "UTC"))])
 
 
 def formula_columns(description: ObjectDescription) -> tuple[Column, ...]:
@@ -34,14 +33,14 @@ def formula_columns(description: ObjectDescription) -> tuple[Column, ...]:
 def formulas_withheld(
     description: ObjectDescription, describe: Describe, is_withheld: Callable[[str, str], bool]
 ) -> dict[str, str]:
-    """Return the formulas that read a field (object and name) whose values are withheld, each with that field: their
-    values would show it."""
+    """Return the formulas that are withheld, each with why: it reads a field (object and name) whose values are, which
+    its own would show, or nobody knows what it reads."""
     found: dict[str, str] = {}
     for name, each in dependencies_of_all(description, describe).items():
-        read = each.reads(description.name)
+        read = {*each.reads(description.name), (description.name, name)}
         shown = sorted(f"{entity}.{field}" for entity, field in read if is_withheld(entity, field))
-        if shown:
-            found[name] = shown[0]
+        if shown or each.unseen:
+            found[name] = f"it shows {shown[0]}" if shown else min(each.unseen)
     return found
 
 

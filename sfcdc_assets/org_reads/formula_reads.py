@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
-from sfcdc_assets.formulas.formula_columns import AS_OF, POSITION, row_schema
+from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
@@ -32,13 +32,12 @@ def read_formulas(
     entity: str,
     record_ids: Sequence[str],
     columns: Sequence[Column],
-    position: int,
     read_at: dt.datetime,
 ) -> FormulaRead:
     """Return the values of `columns` (of `formula_columns`) now, 2,000 records a request.
 
-    `position`: up to which the entity's changes had been seen before; `read_at`: a time before the first request.
-    Raises `QueryRefused` for a formula that there is not any more, and the session's errors.
+    `read_at`: a time before the first request. Raises `QueryRefused` for a formula that there is not any more, and the
+    session's errors.
     """
     no_ids = {each: f"{each} has not the form of a Salesforce id" for each in record_ids if not is_salesforce_id(each)}
     asked = [each for each in record_ids if each not in no_ids]
@@ -51,7 +50,6 @@ def read_formulas(
     schema = row_schema(columns)
     arrays = {column.name: rest_array(column, [row.get(column.name) for row in rows], source) for column in columns}
     arrays[AS_OF] = pa.array([read_at] * len(rows), schema.field(AS_OF).type)
-    arrays[POSITION] = pa.array([position] * len(rows), schema.field(POSITION).type)
     refused = no_ids | {record_id: str(error) for record_id, error in read.refused.items()} | spoiled
     gone = tuple(record_id for record_id, row in read.rows.items() if row is None)
     return FormulaRead(pa.table({name: arrays[name] for name in schema.names}, schema=schema), gone, refused, read.left)

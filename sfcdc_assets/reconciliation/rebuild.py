@@ -29,6 +29,7 @@ from sfcdc_assets.lake.tables.appended_table import Appended
 from sfcdc_assets.lake.tables.change_of_channel import begin_on
 from sfcdc_assets.lake.tables.current_state import noted_counts, noting
 from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, Checkpoint
+from sfcdc_assets.lake.tables.formula_values import follow_anew
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -110,6 +111,7 @@ def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply)
         except ConcurrentCommit:
             continue
         finish(beside)
+        follow_anew(beside.present, entity)
         return RebuildReport(entity, report.rows, report.to_position, kept)
     raise ConcurrentCommit(current_state.name_of(entity), f"it moved on {ATTEMPTS} times while it was built again")
 

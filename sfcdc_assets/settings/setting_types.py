@@ -18,6 +18,8 @@ from sfcdc_assets.settings.channel_kinds import kind_of, protocol_of, split_chan
 
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
+EVERY_FORMULA = "*"
+"""What `SFCDC_FORMULAS` says where all formula fields are read."""
 NO_CHANNELS = "none"
 """What `SFCDC_CHANNELS` says where all that is copied is polled."""
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
@@ -99,6 +101,11 @@ def _field_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _formula_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
+    _field_patterns(tuple(each for each in value if each != EVERY_FORMULA))
+    return value
+
+
 def _key_of_the_hashes(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
     if info.data.get("hash") and value is None:
         raise ValueError("is not set, and SFCDC_HASH needs a key; a long random text, and keep it")
@@ -135,6 +142,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 """Comma-separated."""
 OrgNames = Annotated[Names, AfterValidator(_lower_once)]
 Columns = Annotated[Names, AfterValidator(_field_patterns)]
+FormulaPatterns = Annotated[Names, AfterValidator(_formula_patterns)]
 Owners = Annotated[Names, AfterValidator(_teams_and_addresses)]
 Channels = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_channels_apart), AfterValidator(_channel_names)]
 ObjectPatterns = Annotated[Names, AfterValidator(_object_patterns)]

@@ -37,6 +37,7 @@ from sfcdc_assets.settings.setting_types import (
     Channels,
     Columns,
     Endpoint,
+    FormulaPatterns,
     HashKey,
     HttpsUrl,
     Names,
@@ -128,6 +129,17 @@ class Settings(BaseSettings):
     """Objects, or patterns, that are not polled whatever `SFCDC_POLL` says."""
     poll_seconds: float = Field(default=900.0, ge=10.0)
     """How often a polled object is asked for what changed."""
+
+    formulas: FormulaPatterns = ()
+    """Formula fields that are read, comma-separated, in the notation of `SFCDC_EXCLUDE`: `Account.Score__c,Case.*`.
+    `*` stands for all. Without it none is, because no change event carries them."""
+    formula_seconds: float = Field(default=900.0, ge=10.0)
+    """How often it is looked for formula values that have to be read again."""
+    formula_days: float = Field(default=7.0, gt=0, le=365)
+    """After so many days every formula value is read again, up to 365: what changed it unseen is found then."""
+    formula_percent: float = Field(default=5.0, ge=0, le=50)
+    """The share of the org's daily API requests that reading formulas may use, 0 to 50. What it is not enough for
+    waits, and `sfcdc status` says so."""
 
     push_topics: Path = Path("push_topics")
     """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.lake.tables import current_state
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.column_descriptions import column_description
 from sfcdc_assets.sql.entity_views import EntityTables
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
@@ -64,7 +66,7 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
     yield DescribedView(
         of.view_name,
         f"{label}: the live records of {of.entity}, one row each, with their current values.{lags}",
-        columns(list(schema)),
+        (*columns(list(schema)), *_formulas(of, described)),
         has_unique_ids=True,
     )
     versions = [each for each in schema if each.name != OF_THE_ROW[1]]
@@ -75,6 +77,15 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
         columns([*versions, *END_COLUMNS]),
         has_unique_ids=False,
     )
+
+
+def _formulas(of: EntityTables, described: ObjectDescription | None) -> Iterator[DescribedColumn]:
+    for each in of.formula_columns:
+        assert of.formulas is not None
+        words = described.words_for(each) if described is not None else None
+        said = f"{words or each} (formula, as of {AS_OF})"
+        description = "When the formula fields of the record were read." if each == AS_OF else said
+        yield DescribedColumn(each, sql_type(of.formulas.schema.field(each).type), description)
 
 
 def sources_yml(views: Iterable[DescribedView], *, source: str, schema: str, database: str | None = None) -> str:

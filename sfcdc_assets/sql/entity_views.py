@@ -1,8 +1,8 @@
 """The views of one entity: what analysts ask for, over its tables at a cut.
 
 `account` has the live rows, `account_history` every version, `account_as_of(moment)` the rows that were valid at a
-time. Views that are to show a time have in the first what was valid then, and in the second the versions that had begun
-by then, without an end that came later.
+time. Formula fields, of which no earlier value is known, are in the first alone. Views that are to show a time have in
+the first what was valid then, and in the second the versions that had begun by then, without an end that came later.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.lake.delta.readable_table import ReadableTable
 from sfcdc_assets.lake.tables import current_state, gap_reconciliation, history, text_fields
 from sfcdc_assets.sql.labels import (
@@ -50,6 +51,27 @@ class EntityTables:
     tables: Mapping[str, ReadableTable]
     users: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, Label] = field(default_factory=dict)
+    formulas: ReadableTable | None = None
+    """The values of formula fields, as they were last read."""
+
+    @property
+    def formula_columns(self) -> tuple[str, ...]:
+        """The formula fields that stand beside the entity's columns, and when they were read."""
+        taken = {each.lower() for each in (*self.schema(current_state.LAYER).names, *self.users.values())}
+        taken |= {label.beside for label in self.labels.values()}
+        found = [each for each in self._formula_names if each.lower() not in taken]
+        return (*found, AS_OF) if self._formula_names else ()
+
+    @property
+    def carried_formulas(self) -> tuple[str, ...]:
+        """The formula fields that change events carry too: a value of theirs is as old as the record's last event."""
+        carried = set(self.schema(current_state.LAYER).names)
+        return tuple(each for each in self._formula_names if each in carried)
+
+    @property
+    def _formula_names(self) -> tuple[str, ...]:
+        names = self.formulas.schema.names if self.formulas is not None else ()
+        return tuple(each for each in names if each not in ("Id", AS_OF))
 
     @property
     def view_name(self) -> str:
@@ -107,8 +129,14 @@ def _beside(of: EntityTables) -> tuple[str, str]:
 
 def _rows(of: EntityTables, location: Location) -> View:
     selected, joined = _beside(of)
-    rows = relation(of.tables[current_state.LAYER], location)
-    return view(of.view_name, f"SELECT v.*{selected} FROM ({rows}) AS v{joined} WHERE NOT v._is_deleted")
+    rows, every = relation(of.tables[current_state.LAYER], location), "v.*"
+    if of.formulas is not None and of.formula_columns:
+        selected += "".join(f", f.{name(each)}" for each in of.formula_columns)
+        joined += f' LEFT JOIN ({relation(of.formulas, location)}) AS f ON f."Id" = v."Id"'
+        read = f"f.{name(AS_OF)} IS NOT NULL"
+        newer = [f"CASE WHEN {read} THEN f.{name(n)} ELSE v.{name(n)} END AS {name(n)}" for n in of.carried_formulas]
+        every += f" REPLACE ({', '.join(newer)})" if newer else ""
+    return view(of.view_name, f"SELECT {every}{selected} FROM ({rows}) AS v{joined} WHERE NOT v._is_deleted")
 
 
 def _rows_at(of: EntityTables, at: datetime) -> View:

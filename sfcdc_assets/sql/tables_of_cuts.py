@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 
-from sfcdc_assets.lake.delta.readable_table import ReadableTable, readable_of_cut
+from sfcdc_assets.lake.delta.readable_table import ReadableTable, readable_now, readable_of_cut
 from sfcdc_assets.lake.errors import EntitiesLag
-from sfcdc_assets.lake.tables import current_state
+from sfcdc_assets.lake.tables import current_state, formula_values
 from sfcdc_assets.lake.tables.consistent_cuts import Lagging
 from sfcdc_assets.lake.tables.open_cut import OpenCut
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -24,15 +24,23 @@ class TablesOfCuts:
     """What the cuts have of each entity; a table is opened when it is asked for.
 
     `strict`: an entity that lags is refused (`EntitiesLag`), not shown as of its own position. `labels`: views have
-    columns with the labels of picklist values and the names of record types.
+    columns with the labels of picklist values and the names of record types. `formulas`: those of
+    current rows have formula fields, which are as of when they were read, whatever the cut.
     """
 
     def __init__(
-        self, warehouse: Warehouse, cuts: Sequence[OpenCut], *, strict: bool = False, labels: bool = False
+        self,
+        warehouse: Warehouse,
+        cuts: Sequence[OpenCut],
+        *,
+        strict: bool = False,
+        labels: bool = False,
+        formulas: bool = True,
     ) -> None:
         self.warehouse = warehouse
         self.strict = strict
         self.labels = labels
+        self.formulas = formulas
         self.cuts = tuple(each.cut for each in cuts)
         self._cut_of = _newest(cuts)
         self._layers: dict[str, list[str]] = {}
@@ -86,7 +94,8 @@ class TablesOfCuts:
         described = self.described(entity)
         users = user_columns(rows.schema, described)
         labels = label_columns(rows.schema, described, users.values()) if self.labels else {}
-        return EntityTables(entity, tables, users, labels)
+        formulas = readable_now(self.warehouse, formula_values.name_of(entity)) if self.formulas else None
+        return EntityTables(entity, tables, users, labels, formulas)
 
     def rows_of(self, entity: str) -> ReadableTable | None:
         """Return its `current_state` alone; None where it has none."""

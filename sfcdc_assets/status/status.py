@@ -11,6 +11,7 @@ from typing import TypeVar
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.store.formula_notes import read_formula_notes
 from sfcdc_assets.lake.store.pending_events import read_pending
 from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables.audits import last_audits
@@ -37,6 +38,7 @@ from sfcdc_assets.status.status_report import (
     DamageStatus,
     EntityStatus,
     EventTableStatus,
+    FormulaStatus,
     LostCheckpointStatus,
     PrivacyStatus,
     WarehouseStatus,
@@ -100,7 +102,22 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
         topics,
         _unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
         _unless_damaged(damaged, lambda: why_no_copy_began(warehouse)),
+        _formulas(warehouse, settings),
     )
+
+
+def _formulas(warehouse: Warehouse, settings: Settings) -> dict[str, FormulaStatus]:
+    noted = read_formula_notes(warehouse).entities if settings.formulas else {}
+    return {
+        entity: FormulaStatus(
+            note.formulas,
+            _iso(note.oldest_ms) if note.oldest_ms else None,
+            note.postponed,
+            note.withheld,
+            note.error,
+        )
+        for entity, note in sorted(noted.items())
+    }
 
 
 def _looks(

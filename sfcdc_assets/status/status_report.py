@@ -114,6 +114,18 @@ class PrivacyStatus:
 
 
 @dataclass(frozen=True)
+class FormulaStatus:
+    """The formula fields of an entity: how many are read, when the oldest value was read (UTC; null before the first),
+    how many records wait for the next budget, those that are withheld, each with why, and why the last look failed."""
+
+    formulas: int
+    oldest: str | None
+    postponed: int = 0
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class DamageStatus:
     """A damaged table; `message` has the command that mends it."""
 
@@ -142,6 +154,8 @@ class WarehouseStatus:
     has, null where the org does not say."""
     waiting_because: str | None = None
     """Why no copy of them was begun when that was last looked at; null where copies were begun."""
+    formulas: Mapping[str, FormulaStatus] = field(default_factory=dict)
+    """By entity."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON-able values."""

@@ -32,6 +32,7 @@ from sfcdc_assets.streams.errors import TransportUnavailable
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, optional
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.doctor.broken_set_ups import HOUR, SET_UPS, Broken, SetUp, served_org, set_up
+from sfcdc_assets_tests.formulas.test_formula_columns import ACCOUNT, CONTACT
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 
 OK, WARNING, FAILED, NOT_CHECKED = Outcome
@@ -79,6 +80,7 @@ TESTED_BY_ITSELF = {
     "clock": "test_a_clock_that_is_off_is_found_against_the_orgs",
     "My Domain": "test_an_address_is_the_orgs_my_domain",
     "disk space": "test_a_disk_has_room",
+    "formula fields": "test_formula_fields_are_counted_and_those_that_are_withheld_are_named",
     "port of the Dagster UI": "test_a_port_that_another_program_has_is_found_and_one_of_dagsters_is_fine",
 }
 """Checks that fail without the set-up of the others, and where they do."""
@@ -91,6 +93,23 @@ def test_every_check_is_tested_failing(one: SetUp) -> None:
     broken |= {each.replace("AccuontChangeEvent", "ChangeEvents") for each in broken}
     assert checks - broken == set(TESTED_BY_ITSELF)
     assert set(TESTED_BY_ITSELF.values()) <= set(globals())
+
+
+def test_formula_fields_are_counted_and_those_that_are_withheld_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SFCDC_HASH_KEY", "key")
+    (found,) = rights.formulas(load_settings(), [CONTACT, ACCOUNT])
+    assert found.found == (
+        "5 formula fields of these objects, which no change event carries: 0 are read. SFCDC_FORMULAS says which "
+        "should be."
+    )
+    monkeypatch.setenv("SFCDC_FORMULAS", "Contact.*t__c")
+    (found,) = rights.formulas(load_settings(), [CONTACT, ACCOUNT])
+    assert (found.outcome, found.found[-12:]) == (OK, "3 are read.".rjust(12))
+    monkeypatch.setenv("SFCDC_HASH", "*.Email")
+    counted, withheld = rights.formulas(load_settings(), [CONTACT, ACCOUNT])
+    assert (counted.outcome, withheld.outcome) == (OK, WARNING)
+    assert "Contact.Text__c (it shows Contact.Email)" in withheld.found
+    assert list(rights.formulas(load_settings(), [ACCOUNT])) == []
 
 
 def test_a_hidden_field_that_the_settings_leave_out_is_not_missed(one: SetUp) -> None:

@@ -9,7 +9,6 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import columns_of_arrow_schema
 from sfcdc_assets.formulas.formula_columns import (
     AS_OF,
-    POSITION,
     fingerprint,
     formula_columns,
     formulas_withheld,
@@ -47,7 +46,7 @@ def test_a_formula_has_the_type_of_a_field_of_its_kind():
     moment = pa.timestamp("us", "UTC")
     assert dict(zip(schema.names, schema.types, strict=True)) == {
         "Id": pa.string(), "Text__c": pa.string(), "Of_Text__c": pa.bool_(), "Number__c": pa.float64(),
-        "Day__c": pa.date32(), "At__c": moment, AS_OF: moment, POSITION: pa.int64(),
+        "Day__c": pa.date32(), "At__c": moment, AS_OF: moment,
     }  # fmt: skip
     assert columns_of_arrow_schema(schema) == formula_columns(CONTACT)
 
@@ -55,7 +54,11 @@ def test_a_formula_has_the_type_of_a_field_of_its_kind():
 def test_a_formula_of_a_field_that_is_withheld_is_withheld_too():
     hidden = {("Contact", "Email"), ("Account", "Size__c")}
     found = formulas_withheld(CONTACT, DESCRIBE, lambda entity, field: (entity, field) in hidden)
-    assert found == {"Text__c": "Contact.Email", "Of_Text__c": "Contact.Email", "Number__c": "Account.Size__c"}
+    assert found == {
+        "Text__c": "it shows Contact.Email",
+        "Of_Text__c": "it shows Contact.Email",
+        "Number__c": "it shows Account.Size__c",
+    }
     assert formulas_withheld(CONTACT, DESCRIBE, lambda _entity, _field: False) == {}
 
 

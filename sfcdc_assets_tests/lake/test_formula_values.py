@@ -10,7 +10,7 @@ import pytest
 
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
-from sfcdc_assets.formulas.formula_columns import AS_OF, POSITION, row_schema
+from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.formula_values import FormulaValues
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -29,7 +29,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 
 def read(at: datetime, columns: tuple[Column, ...] = COLUMNS, **totals: float | None) -> pa.Table:
-    rows = [{"Id": name, "Total__c": total, AS_OF: at, POSITION: 7} for name, total in totals.items()]
+    rows = [{"Id": name, "Total__c": total, AS_OF: at} for name, total in totals.items()]
     return pa.Table.from_pylist(rows, schema=row_schema(columns))
 
 

@@ -91,7 +91,10 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
     )
     channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
     assert result.returncode == 0, result.stderr
-    sensors = ["poll_" + name for name in (*channels, "platform_events_managed_Own")] + ["pack_when_many"]
+    sensors = ["poll_" + name for name in (*channels, "platform_events_managed_Own")] + [
+        "pack_when_many",
+        "read_formulas_when_due",
+    ]
     assert result.stdout.strip() == f"{sorted(channels)} {sensors}"
 
 
@@ -156,7 +159,11 @@ def test_jobs_run_in_one_process() -> None:
 
 
 def test_sensors_are_on_and_the_schedule_is_off() -> None:
-    assert [sensor.name for sensor in defs.sensors or []] == ["poll_ChangeEvents", "pack_when_many"]
+    assert [sensor.name for sensor in defs.sensors or []] == [
+        "poll_ChangeEvents",
+        "pack_when_many",
+        "read_formulas_when_due",
+    ]
     sensor = defs.resolve_sensor_def("poll_ChangeEvents")
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert sensor.minimum_interval_seconds == 1

@@ -15,8 +15,9 @@ import dagster as dg
 from sfcdc_assets.cli.local_dagster.channel_sync import ChannelSync
 from sfcdc_assets.cli.local_dagster.channel_turn import Turn, look_and_run
 from sfcdc_assets.cli.local_dagster.channel_watch import ChannelWatch
+from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
 from sfcdc_assets.cli.local_dagster.instance import dagster_instance
-from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack
+from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack, read_formulas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK, Patience
 from sfcdc_assets.orchestration.jobs.packing import LOOK_SECONDS
@@ -113,6 +114,7 @@ def sync_channels(
     failures = [failure for sync in syncs.values() for failure in sync.failures]
     failures += drop_payloads(instance, settings, report)
     pack(instance, settings, report)
+    failures += read_formulas(instance, settings, report)
     raise_all(failures)
     return [turn for sync in syncs.values() for turn in sync.turns]
 
@@ -158,6 +160,7 @@ class _Housekeeping:
     def __init__(self, settings: Settings, report: Callable[[str], None]) -> None:
         self._settings = settings
         self._report = report
+        self._formulas = FormulaReading(settings, report)
         self._held = ExitStack()
         self._instance: dg.DagsterInstance | None = None
         self._ends_at = self._look_at = 0.0
@@ -179,6 +182,7 @@ class _Housekeeping:
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             pack(instance, self._settings, self._report)
+            self._formulas.look()
 
     def __enter__(self) -> _Housekeeping:
         return self

@@ -15,7 +15,8 @@ from sfcdc_assets.cli.terminal.stopping import before_stopping
 from sfcdc_assets.definitions import defs
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.payload_retention import droppable
-from sfcdc_assets.orchestration.jobs import DROP_PAYLOADS, PACK
+from sfcdc_assets.orchestration.jobs import DROP_PAYLOADS, PACK, READ_FORMULAS
+from sfcdc_assets.orchestration.jobs.formulas import why_not_read
 from sfcdc_assets.orchestration.jobs.packing import why_not_packed
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -93,3 +94,15 @@ def pack(instance: dg.DagsterInstance, settings: Settings, report: Callable[[str
     if why_not_packed(instance, Warehouse(settings.warehouse), settings.payload_retention_days) is None:
         failed = run_job(instance, PACK.name)
         report("small files are packed" if failed is None else str(failed))
+
+
+def read_formulas(
+    instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]
+) -> Sequence[RunFailed]:
+    """Read the formula fields that are due, if any are. Return the run that failed."""
+    if why_not_read(instance, Warehouse(settings.warehouse), settings) is not None:
+        return ()
+    failed = run_job(instance, READ_FORMULAS.name)
+    if failed is None:
+        report("formula fields are read")
+    return () if failed is None else (failed,)

@@ -21,8 +21,8 @@ from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavai
 from sfcdc_assets.lake.maintenance.maintained_tables import Maintained, landed_tables, maintained_tables
 from sfcdc_assets.lake.maintenance.pack import FULL_BYTES, pack
 from sfcdc_assets.lake.maintenance.separate import separate
-from sfcdc_assets.lake.maintenance.version_vacuum import clean_log_but_for, vacuum_but_for
-from sfcdc_assets.lake.tables import consistent_cuts, current_state, snapshots
+from sfcdc_assets.lake.maintenance.version_vacuum import YOUNG_SECONDS, clean_log_but_for, vacuum_but_for
+from sfcdc_assets.lake.tables import consistent_cuts, current_state, formula_values, snapshots
 from sfcdc_assets.lake.tables.consistent_cuts import prune_cuts, pruned_at, versions_in_cuts
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.cut_retention import GRACE, CutRetention
@@ -305,12 +305,21 @@ class _Work:
         """Delete what nobody needs, files of killed tasks included."""
         vacuumed = 0
         if not self._is_read_for_long:
-            found = vacuum_but_for(self.warehouse, self.table.name, (), self.cuts.began, young_seconds=READ_SECONDS)
+            found = vacuum_but_for(
+                self.warehouse, self.table.name, (), self.cuts.began, young_seconds=self._young_seconds
+            )
             vacuumed += found.files
         table = Table.open(self.warehouse, self.table.name) if not self.is_frequent else None
         if table is not None:
             vacuumed += table.vacuum(KEPT_HOURS, orphans=True)
         return replace(done, vacuumed=vacuumed)
+
+    @property
+    def _young_seconds(self) -> float:
+        """Views name the files of formula values beside those of a cut, and can be read for as long as it."""
+        if not self.table.name.startswith(f"{formula_values.LAYER}/"):
+            return READ_SECONDS
+        return max(READ_SECONDS, timedelta(hours=self.retention.batch_cut_hours).total_seconds()) + YOUNG_SECONDS
 
     @property
     def _is_read_for_long(self) -> bool:

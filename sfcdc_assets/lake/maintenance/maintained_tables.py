@@ -16,6 +16,7 @@ from sfcdc_assets.lake.tables import (
     channel_members,
     consistent_cuts,
     current_state,
+    formula_values,
     gap_reconciliation,
     history,
     lost_checkpoints,
@@ -56,6 +57,7 @@ LAYERS: Mapping[str, Packing | None] = {
     push_topic_state.LAYER: Packing((ID,)),
     history.LAYER: Packing(("Id", "_position")),
     current_state.LAYER: None,
+    formula_values.LAYER: None,
 }
 """Tables that each entity, or each PushTopic, has. None: its files are the writer's own."""
 

@@ -6,6 +6,7 @@ What a person usually launches are the assets themselves: any entity, or a range
 from sfcdc_assets.orchestration.jobs.audit import AUDIT
 from sfcdc_assets.orchestration.jobs.checks import CHECK
 from sfcdc_assets.orchestration.jobs.forget_runs import FORGET_RUNS
+from sfcdc_assets.orchestration.jobs.formulas import READ_FORMULAS
 from sfcdc_assets.orchestration.jobs.maintenance import DROP_PAYLOADS, MAINTAIN, THIN_OUT
 from sfcdc_assets.orchestration.jobs.packing import PACK
 from sfcdc_assets.orchestration.jobs.snapshot import LONG, SNAPSHOT
@@ -21,6 +22,7 @@ __all__ = [
     "LONG",
     "MAINTAIN",
     "PACK",
+    "READ_FORMULAS",
     "SNAPSHOT",
     "SYNC",
     "THIN_OUT",

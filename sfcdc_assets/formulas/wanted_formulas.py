@@ -1,0 +1,67 @@
+"""Which formula fields of an object are read: those that the settings name and that show nothing withheld."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.privacy import FieldPattern, Privacy
+from sfcdc_assets.formulas.dependencies import Describe, FormulaDependencies, dependencies_of_all, formula_fields
+from sfcdc_assets.formulas.formula_columns import fingerprint, formula_columns, formulas_withheld
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.settings.setting_types import EVERY_FORMULA
+
+
+@dataclass(frozen=True)
+class WantedFormulas:
+    """`columns`: `Id` and the formulas that are read. `computed_from`: what all of these are. `fingerprint`: another
+    number when one of them is another formula, or others are read. `withheld`: formulas that would be read if they
+    showed nothing that SFCDC_EXCLUDE or SFCDC_HASH withholds, each with why."""
+
+    columns: tuple[Column, ...]
+    computed_from: FormulaDependencies
+    fingerprint: int
+    withheld: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The formulas that are read."""
+        return tuple(column.name for column in self.columns[1:])
+
+    @property
+    def objects(self) -> frozenset[str]:
+        """The parents whose changes are felt."""
+        return frozenset(step.entity for each in self.computed_from.parents for step in each.path)
+
+
+def wanted_formulas(
+    description: ObjectDescription, describe: Describe, patterns: Sequence[str], privacy: Privacy
+) -> WantedFormulas:
+    """Return which formulas of an object are read; none where no pattern names one."""
+    named = {each.name for each in formula_fields(description) if _names(patterns, description.name, each.name)}
+    withheld: Mapping[str, str] = {}
+    if named and (privacy.excluded or privacy.hashed):
+        found = formulas_withheld(description, describe, _withheld_by(privacy, describe))
+        withheld = {name: why for name, why in found.items() if name in named}
+    read = named - withheld.keys()
+    every = dependencies_of_all(description, describe) if read else {}
+    rest = replace(description, fields=tuple(each for each in description.fields if each.name in read))
+    together = FormulaDependencies().together(every[name] for name in sorted(read))
+    return WantedFormulas(formula_columns(rest), together, fingerprint(rest), withheld)
+
+
+def _names(patterns: Iterable[str], entity: str, field: str) -> bool:
+    return any(each == EVERY_FORMULA or FieldPattern.read(each).covers(entity, [field]) for each in patterns)
+
+
+def _withheld_by(privacy: Privacy, describe: Describe) -> Callable[[str, str], bool]:
+    """Return whether a field is left out or hashed, by its own name or as a part of another."""
+
+    def is_withheld(entity: str, field: str) -> bool:
+        described = describe(entity)
+        fields = described.fields if described else ()
+        wholes = [each.compound_field_name for each in fields if each.name == field and each.compound_field_name]
+        return privacy.withholds(entity, [field, *wholes])
+
+    return is_withheld

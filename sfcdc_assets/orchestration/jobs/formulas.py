@@ -1,0 +1,49 @@
+"""The job `read_formulas`: formula fields, which no event carries, are read where their values may be others.
+
+It is asked for by a sensor of its own, or by `sfcdc sync` when all else is done, and waits for nobody, as nobody waits
+for it.
+"""
+
+import dagster as dg
+
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.jobs.run_config import UNFINISHED, one_at_a_time
+from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
+from sfcdc_assets.org_connection.run_context import RunContext
+from sfcdc_assets.org_reads.formula_round import due_entities, refresh_all
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.settings import Settings
+
+NAME = "read_formulas"
+LOOK_SECONDS = 60
+"""How often it is looked whether an entity is due."""
+
+
+@dg.op
+def read_due_formulas(context: dg.OpExecutionContext, lake: LakeResource, org: OrgResource) -> None:
+    """Look at the entities that are due; fails at the end if formulas of one could not be read."""
+    with opened_run(context.run_id, lake, org) as run:
+        failed = refresh_all(run, context.log.info)
+        context.log.info(f"This run used {run.org.session.calls} API requests.")
+    if failed:
+        said = "; ".join(f"{entity}: {str(error).rstrip('.')}" for entity, error in failed.items())
+        raise dg.Failure(said, allow_retries=False)
+
+
+READ_FORMULAS = dg.GraphDefinition(
+    name=NAME,
+    node_defs=[read_due_formulas],
+    description="Read formula fields again where their values may be others: of records that changed, of those whose "
+    "parents did, each day where a formula names the time, and all after some days.",
+).to_job(tags=one_at_a_time(NAME))
+
+
+def why_not_read(instance: dg.DagsterInstance, warehouse: Warehouse, settings: Settings) -> str | None:
+    """Return why no formula is to be read now; None where an entity is due. Makes no API calls."""
+    if instance.get_runs(dg.RunsFilter(job_name=NAME, statuses=UNFINISHED), limit=1):
+        return "A run is at work."
+    try:
+        due = due_entities(RunContext(warehouse=warehouse, settings=settings))
+    except SfcdcError as error:
+        return str(error)
+    return None if due else "No entity is due."

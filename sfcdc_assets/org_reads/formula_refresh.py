@@ -1,0 +1,287 @@
+"""Bring an entity's formula values up to date: find what changed since the last time, read again what may have another
+value, as far as the budget goes, and commit it.
+
+What changed is taken from the tables, the entity's own and those of the objects that its formulas read, on whatever
+channel each of them is. Where a budget is not enough, the changes form a window that the next look goes on with, before
+it follows newer ones: so no change is lost, and none keeps the others waiting for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.hashed_value import plain_arrow_type
+from sfcdc_assets.formulas.affected_records import ChangedFields, affected_records
+from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
+from sfcdc_assets.formulas.rereads import Limits, Reason, RereadPlan, Values, plan_rereads
+from sfcdc_assets.formulas.wanted_formulas import WantedFormulas, wanted_formulas
+from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.tables.changed_records import changes_after, records_that_refer
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.formula_values import FormulaValues, Window, name_of, values_of_formulas
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
+from sfcdc_assets.org_reads.formula_reads import read_formulas
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.bulk_pages import pages
+from sfcdc_assets.salesforce.bulk_query import create_job, wait_for_job
+from sfcdc_assets.salesforce.errors import QueryRefused
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.schema_evolution.describe_cache import follow_describes
+from sfcdc_assets.schema_evolution.table_columns import newest_describe
+from sfcdc_assets.snapshot.pages import rows_per_page
+
+MOST_LISTED = 200_000
+"""Records of one look that are read by their ids because of their age: their ids and times are held."""
+IDS_PER_COMMIT = 20_000
+IDS_PER_REQUEST, REQUESTS_OF_JOB = 2_000, 8
+"""What reading costs: so many records by their ids, and a Bulk job before its pages."""
+
+
+@dataclass(frozen=True)
+class FormulaReport:
+    """What was done for an entity: records whose values were read, those removed because the org does not show them,
+    how many were read, or wait, for which reason, why single records could not be read, the formulas that are read and
+    those that are withheld, and when the oldest value was read."""
+
+    entity: str
+    formulas: Sequence[str] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    read: int = 0
+    gone: int = 0
+    reasons: Mapping[Reason, int] = field(default_factory=dict)
+    postponed: Mapping[Reason, int] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    oldest: datetime | None = None
+
+    def __str__(self) -> str:
+        waiting = sum(self.postponed.values())
+        said = [f"{self.read:,} records read" if self.read else "nothing to read"]
+        said += [f"{self.gone:,} removed"] if self.gone else []
+        said += [f"{waiting:,} wait for the next budget (SFCDC_FORMULA_PERCENT)"] if waiting else []
+        said += [f"{len(self.refused):,} could not be read ({min(self.refused.values())})"] if self.refused else []
+        said += [f"{name} is withheld: {why}" for name, why in self.withheld.items()]
+        return f"{self.entity}: {len(self.formulas)} formulas, {', '.join(said)}"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What holds for all entities of one round. `marks`: the last batch of each entity's tables, taken so long before
+    that the org shows all that it has; `budget`: how many requests may be made; `day_began`: when the user's day did;
+    `now`: a time before the first request."""
+
+    marks: Mapping[str, int]
+    budget: Callable[[], int]
+    day_began: Callable[[], datetime]
+    now: datetime
+
+
+def formulas_of(run: RunContext, entity: str, schemas: Schemas | None = None) -> WantedFormulas | None:
+    """Return which formulas of an entity are read, as it was last described; None where it never was."""
+    known = schemas or Schemas(run.warehouse)
+
+    def describe(name: str) -> ObjectDescription | None:
+        return newest_describe(known.of_entity(name))
+
+    described = describe(entity)
+    return None if described is None else wanted_formulas(described, describe, run.settings.formulas, run.privacy)
+
+
+def refresh_formulas(run: OrgRunContext, entity: str, look: Look) -> FormulaReport:
+    """Read what is due of an entity's formulas.
+
+    Where the org does not know a formula any more, the object is described again, once. Raises `QueryRefused` with the
+    org's words where that does not help, `EntityNotReadable`, and the session's errors; what was committed stays.
+    """
+    wanted = formulas_of(run, entity)
+    try:
+        return _refreshed(run, entity, wanted, look)
+    except QueryRefused:
+        follow_describes(run, [entity], 0)
+        again = formulas_of(run, entity)
+        if again is None or wanted is None or again.fingerprint == wanted.fingerprint:
+            raise
+        return _refreshed(run, entity, again, look)
+
+
+def _refreshed(run: OrgRunContext, entity: str, wanted: WantedFormulas | None, look: Look) -> FormulaReport:
+    if wanted is None or entity not in look.marks:
+        return FormulaReport(entity)
+    if not wanted.names:
+        if FormulaValues.open(run.warehouse, entity) is not None:
+            # What was read before may not be kept, or is not wanted any more.
+            values_of_formulas(run.warehouse, entity, wanted.columns, wanted.fingerprint, {}, look.now)
+        return FormulaReport(entity, withheld=wanted.withheld)
+    return _Refresh(run, entity, wanted, look).done()
+
+
+class _Refresh:
+    """One look at an entity."""
+
+    def __init__(self, run: OrgRunContext, entity: str, wanted: WantedFormulas, look: Look) -> None:
+        self._run, self._entity, self._wanted, self._look = run, entity, wanted, look
+        self._warehouse = run.warehouse
+        self._marks = {name: look.marks[name] for name in {entity, *wanted.objects} if name in look.marks}
+        self._read = self._gone = 0
+        self._refused: dict[str, str] = {}
+
+    def done(self) -> FormulaReport:
+        """Read what is due, and say what it was."""
+        columns, fingerprint = self._wanted.columns, self._wanted.fingerprint
+        values = values_of_formulas(self._warehouse, self._entity, columns, fingerprint, self._marks, self._look.now)
+        resumed = values.window(self._marks)
+        window = resumed or Window(self._look.now, self._marks)
+        changed, parents = self._changed(values, resumed)
+        living, missing, gone = self._compared(values)
+        if gone:
+            self._commit(None, gone, {}, resumed)
+            self._gone += len(gone)
+            values = self._opened()
+        plan = self._plan(self._facts(values, living, missing), changed, parents)
+        waiting = {*changed, *parents}
+        moved = {name: batch for name, batch in window.up_to.items() if batch != values.followed(name)}
+        if plan.whole:
+            self._read_whole(window.up_to)
+        elif plan.ids:
+            self._read_ids(plan.ids, waiting, window)
+        elif not waiting and (moved or resumed is not None):
+            self._commit(None, (), moved, None)
+        return FormulaReport(
+            self._entity,
+            self._wanted.names,
+            self._wanted.withheld,
+            self._read,
+            self._gone,
+            plan.reasons,
+            plan.postponed,
+            self._refused,
+            self._opened().oldest(),
+        )
+
+    def _changed(self, values: FormulaValues, resumed: Window | None) -> tuple[list[str], list[str]]:
+        """Return the records that changed since the last time, and those of which a parent did, in fields that formulas
+        read; without those that were read since a window that is open began."""
+        formulas, found = self._wanted.computed_from, dict[str, Mapping[str, ChangedFields]]()
+        for name, mark in self._marks.items():
+            after = values.followed(name) if values.follows(name) else mark
+            found[name] = self._relevant(name, changes_after(self._warehouse, name, after).records)
+        own = found.get(self._entity, {})
+        changed = [each for each, fields in own.items() if fields is None or fields & formulas.own or formulas.unseen]
+        parents = affected_records(self._entity, formulas, found, partial(records_that_refer, self._warehouse))
+        read = values.read_since(resumed.began) if resumed is not None and (changed or parents) else set()
+        return [each for each in changed if each not in read], sorted(parents - {*changed, *read})
+
+    def _relevant(self, name: str, changes: Mapping[str, ChangedFields]) -> Mapping[str, ChangedFields]:
+        """Return the changes with any field for one that formulas read and the object's table does not have: which of
+        the others it changes with is not known."""
+        formulas = self._wanted.computed_from
+        read = {field for entity, field in formulas.reads(self._entity) if entity == name}
+        current = CurrentState.open(self._warehouse, name) if changes else None
+        if current is None or read <= set(current.schema.names):
+            return changes
+        return dict.fromkeys(changes)
+
+    def _compared(self, values: FormulaValues) -> tuple[int, list[str], list[str]]:
+        """Return how many living records there are, those without a value, and those with one that are gone."""
+        current = CurrentState.open(self._warehouse, self._entity)
+        if current is None:
+            return 0, [], values.ids().to_list()
+        parts = (pl.DataFrame(part) for part in current.table.batches(["Id"], "not _is_deleted"))
+        living = pl.concat([pl.Series("Id", [], pl.String), *(part["Id"].cast(pl.String) for part in parts)])
+        known = values.ids()
+        missing = living.filter(~living.is_in(known.implode()))
+        gone = known.filter(~known.is_in(living.implode()))
+        return len(living), missing.to_list(), gone.to_list()
+
+    def _facts(self, values: FormulaValues, living: int, missing: Sequence[str]) -> Values:
+        now, days = self._look.now, self._run.settings.formula_days
+        began = self._day_began() or now
+        found = values.values(living, day_began=began, too_old=now - timedelta(days=days), most=MOST_LISTED)
+        return replace(found, oldest=(*((each, None) for each in missing), *found.oldest))
+
+    def _day_began(self) -> datetime | None:
+        return self._look.day_began() if self._wanted.computed_from.names_time else None
+
+    def _plan(self, facts: Values, changed: Sequence[str], parents: Sequence[str]) -> RereadPlan:
+        """Return what to read. What the org allows is asked for only where something is due."""
+        age, began = timedelta(days=self._run.settings.formula_days), self._day_began()
+        limits = Limits(0, age, IDS_PER_REQUEST, REQUESTS_OF_JOB, rows_per_page(self._wanted.columns))
+        plan = plan_rereads(facts, changed, parents, limits, now=self._look.now, day_began=began)
+        if not plan.postponed:
+            return plan
+        limits = replace(limits, requests=self._look.budget())
+        return plan_rereads(facts, changed, parents, limits, now=self._look.now, day_began=began)
+
+    def _read_ids(self, ids: Sequence[str], waiting: set[str], window: Window) -> None:
+        """Read these records, and commit some at a time; the last commit ends the window if nothing is left `waiting`
+        in it."""
+        for start in range(0, len(ids), IDS_PER_COMMIT):
+            some = ids[start : start + IDS_PER_COMMIT]
+            began = _now()
+            read = read_formulas(self._run.org.session, self._entity, some, self._wanted.columns, began)
+            waiting -= {*some} - {*read.left}
+            self._refused |= read.refused
+            is_last = start + len(some) == len(ids)
+            followed, rest = (window.up_to, None) if is_last and not waiting else ({}, window)
+            self._commit(read.rows, read.gone, followed, rest)
+            self._read += read.rows.num_rows
+            self._gone += len(read.gone)
+
+    def _read_whole(self, followed: Mapping[str, int]) -> None:
+        """Read the entity by a Bulk job, and commit each page; what it does not bring is gone."""
+        session, columns, began = self._run.org.session, self._wanted.columns, _now()
+        soql = f"SELECT {', '.join(column.name for column in columns)} FROM {self._entity}"
+        job = wait_for_job(session, create_job(session, self._entity, soql, include_deleted=False).id)
+        types = pa.schema([(column.name, plain_arrow_type(column)) for column in columns])
+        resumed = self._opened().window(self._marks)
+        for page in pages(session, job, types, max_records=rows_per_page(columns)):
+            self._refused |= page.unreadable
+            rows = _rows_of_page(page.table, columns, began)
+            if rows.num_rows:
+                self._commit(rows, (), {}, resumed)
+            self._read += rows.num_rows
+        self._gone += self._end_whole_read(began, followed)
+
+    @retry_on_conflict
+    def _end_whole_read(self, began: datetime, followed: Mapping[str, int]) -> int:
+        return self._opened().end_whole_read(began, followed, self._wanted.fingerprint)
+
+    @retry_on_conflict
+    def _commit(
+        self, rows: pa.Table | None, gone: Sequence[str], followed: Mapping[str, int], window: Window | None
+    ) -> None:
+        values = self._opened()
+        nothing = row_schema(self._wanted.columns).empty_table()
+        values.commit(nothing if rows is None else rows, gone, followed, window=window)
+
+    def _opened(self) -> FormulaValues:
+        """Return the newest snapshot. Raises `ConcurrentCommit` where another process reads other formulas."""
+        values = FormulaValues.open(self._warehouse, self._entity)
+        if values is None or values.fingerprint != self._wanted.fingerprint:
+            raise ConcurrentCommit(name_of(self._entity), "another process reads other formulas of the entity")
+        return values
+
+
+def _rows_of_page(page: pa.Table, columns: Sequence[Column], read_at: datetime) -> pa.Table:
+    """Return a page of a Bulk job as rows of the table."""
+    schema = row_schema(columns)
+    arrays = []
+    for column in columns:
+        found = page[column.name] if column.name in page.column_names else pa.nulls(len(page))
+        # 10:15:30.000Z here, without Z in our tables
+        arrays.append(pc.utf8_rtrim(found, characters="Z") if column.salesforce_type == "time" else found)
+    arrays.append(pa.array([read_at] * len(page), schema.field(AS_OF).type))
+    return pa.table(arrays, names=schema.names).cast(schema)
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(clock.now_ms() / 1000, UTC)

@@ -1,0 +1,129 @@
+"""One round over the formula fields of all entities that are due: what waited longest first, each on its own, within
+the budget.
+
+A round is beside all else: nothing that is landed, applied or copied waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+
+from sfcdc_assets.lake.store.formula_notes import FormulaNote, FormulaNotes, note_formulas, read_formula_notes
+from sfcdc_assets.lake.tables import current_state, formula_values
+from sfcdc_assets.lake.tables.changed_records import last_batch
+from sfcdc_assets.lake.tables.formula_values import FormulaValues
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
+from sfcdc_assets.org_reads.formula_budget import FormulaBudget
+from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Look, formulas_of, refresh_formulas
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+from sfcdc_assets.salesforce.time_zone import day_began, user_time_zone
+
+DAY_MS = 86_400_000
+_MOST_PAUSES = 6
+"""An entity that fails is looked at again after an interval, two, four, and so on up to 2 to this power."""
+_OF_ALL = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
+
+
+def due_entities(run: RunContext, notes: FormulaNotes | None = None) -> tuple[str, ...]:
+    """Return the entities whose formulas it is time to look at, those that waited longest first. Makes no requests."""
+    settings, now_ms = run.settings, clock.now_ms()
+    entities = set(run.warehouse.entities(current_state.LAYER)) if settings.formulas else set()
+    # What was read when the settings were others may not be kept.
+    entities |= set(run.warehouse.entities(formula_values.LAYER))
+    if not entities:
+        return ()
+    noted = (notes or read_formula_notes(run.warehouse)).entities
+    last = {entity: noted.get(entity, FormulaNote()) for entity in entities if _is_wanted(run, entity)}
+
+    def due_at(entity: str) -> float:
+        note = last[entity]
+        return note.looked_at_ms + settings.formula_seconds * 1000 * float(2 ** min(note.failures, _MOST_PAUSES))
+
+    due = (entity for entity, note in last.items() if due_at(entity) <= now_ms or note.looked_at_ms > now_ms)
+    schemas, read = Schemas(run.warehouse), set(run.warehouse.entities(formula_values.LAYER))
+    found = [entity for entity in due if _has_any(run, entity, schemas, was_read=entity in read)]
+    return tuple(sorted(found, key=lambda entity: (last[entity].looked_at_ms, entity)))
+
+
+def _is_wanted(run: RunContext, entity: str) -> bool:
+    return not run.settings.entities or entity in run.settings.entities
+
+
+def _has_any(run: RunContext, entity: str, schemas: Schemas, *, was_read: bool) -> bool:
+    """Return whether formulas of the entity are read or withheld, or others were read before."""
+    found = formulas_of(run, entity, schemas)
+    if found is not None and (found.names or found.withheld):
+        return True
+    values = FormulaValues.open(run.warehouse, entity) if was_read else None
+    return values is not None and found is not None and values.fingerprint != found.fingerprint
+
+
+def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapping[str, SfcdcError]:
+    """Look at every entity that is due; returns what some of them failed with, which keeps no other from being read.
+
+    `tell` is given a line for each entity. Raises what concerns all of them: an org that takes no more requests, or
+    answers none.
+    """
+    notes = read_formula_notes(run.warehouse)
+    due = due_entities(run, notes)
+    if not due:
+        return {}
+    failed: dict[str, SfcdcError] = {}
+    budget, look = FormulaBudget(notes, run.org, run.settings), _look(run, notes)
+    look = replace(look, budget=budget.left)
+    try:
+        for entity in due:
+            calls = run.org.session.calls_of_this_thread
+            try:
+                report = refresh_formulas(run, entity, look)
+            except _OF_ALL:
+                raise
+            except SfcdcError as error:
+                failed[entity] = error
+                notes.entities[entity] = _of_failure(notes.entities.get(entity, FormulaNote()), error)
+                tell(f"{entity}: its formulas could not be read. {error}")
+            else:
+                notes.entities[entity] = _of_report(report, clock.now_ms())
+                tell(str(report))
+            finally:
+                budget.spend(run.org.session.calls_of_this_thread - calls)
+    finally:
+        note_formulas(run.warehouse, notes)
+    return failed
+
+
+def _look(run: OrgRunContext, notes: FormulaNotes) -> Look:
+    """Note where all tables stand, and wait until the org's REST side shows what they have."""
+    entities = run.warehouse.entities(current_state.LAYER)
+    marks = {entity: batch for entity in entities if (batch := last_batch(run.warehouse, entity)) is not None}
+    clock.sleep(run.settings.visibility_seconds)
+    now_ms = clock.now_ms()
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+
+    @cache
+    def began() -> datetime:
+        if notes.time_zone is None or not 0 <= now_ms - notes.time_zone[1] < DAY_MS:
+            notes.time_zone = (user_time_zone(run.org.session), now_ms)
+        return day_began(notes.time_zone[0], now)
+
+    return Look(marks, lambda: 0, began, now)
+
+
+def _of_report(report: FormulaReport, now_ms: int) -> FormulaNote:
+    return FormulaNote(
+        now_ms,
+        len(report.formulas),
+        dict(report.withheld),
+        int(report.oldest.timestamp() * 1000) if report.oldest is not None else None,
+        sum(report.postponed.values()),
+    )
+
+
+def _of_failure(before: FormulaNote, error: SfcdcError) -> FormulaNote:
+    return replace(before, looked_at_ms=clock.now_ms(), error=str(error), failures=before.failures + 1)

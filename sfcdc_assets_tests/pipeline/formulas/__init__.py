@@ -1,0 +1,1 @@
+"""Formula fields through the pipeline, against the emulated org."""
