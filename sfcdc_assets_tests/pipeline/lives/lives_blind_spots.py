@@ -72,6 +72,12 @@ class BlindSpots:
         """Whether a cell is in any of them."""
         return any(spot.covers(entity, record_id, field, moment) for spot in self._of[entity])
 
+    def replaced_after(self, entity: str, commit_number: int) -> frozenset[str]:
+        """Names, in small letters, of fields whose values changed at once after that transaction and before the next
+        one: of the org right after it nobody knows whether a table that has read them since stands before or after."""
+        silent = (each for each in self._life.org.silent_changes() if each.after_commit == commit_number)
+        return frozenset(name.lower() for each in silent if each.entity == entity for name in each.replaced)
+
     def _unread_fields(self) -> Iterator[BlindSpot]:
         """What records had in a field when it came, or was hidden at first: known once it is read."""
         names = defaultdict(set)

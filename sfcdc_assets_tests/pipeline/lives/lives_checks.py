@@ -77,7 +77,7 @@ class Checks:
             for entity in self._entities:
                 if first[entity] <= moment:
                     found = living(row for row in self._history[entity] if is_valid(row, moment))
-                    self._compare(entity, found, living_at(self._org, entity, last), moment, f"at {moment}")
+                    self._compare_with(entity, found, last, moment, f"at {moment}")
 
     def versions_follow_one_another(self) -> None:
         for entity, rows in self._history.items():
@@ -117,7 +117,7 @@ class Checks:
                     continue  # somebody has seen to it that it cannot be read any more
                 found = living(rows_of(self._life.warehouse, name, tables[name]))
                 when = f"in the cut at position {cut['position']}"
-                self._compare(entity, found, living_at(self._org, entity, last), ms(cut["applied_at"]), when)
+                self._compare_with(entity, found, last, ms(cut["applied_at"]), when)
 
     def _last_up_to(self, position: int, events: Sequence[Mapping[str, Any]], until: float) -> int:
         """The last transaction, committed by a time, of which nothing comes after a position."""
@@ -156,6 +156,15 @@ class Checks:
         before = [row[other] for other in row if other.startswith(f"{column}__before_")]
         candidates = [row.get(column), *before] if (entity, name.lower()) in self._retyped else []
         return any(org_reads(candidate) & org_reads(value) for candidate in candidates if candidate is not None)
+
+    def _compare_with(self, entity: str, found: Rows, last: int, moment: int, when: str) -> None:
+        """Compare with the org right after a transaction."""
+        open_ = self._blind.replaced_after(entity, last)
+        expected = {
+            record_id: {name: value for name, value in row.items() if name.lower() not in open_}
+            for record_id, row in living_at(self._org, entity, last).items()
+        }
+        self._compare(entity, found, expected, moment, when)
 
     def _compare(self, entity: str, found: Rows, expected: Rows, moment: int, when: str) -> None:
         """Same records, same values, but for what is in a blind spot then."""
