@@ -106,14 +106,14 @@ def _copied(warehouse: Warehouse, channel: str, entities: list[str]) -> dict[str
 
 @retry_on_conflict
 def note_suspect_entity(warehouse: Warehouse, entity: str, channel: str, reason: Reason, why: str, now_ms: int) -> None:
-    """Make the entity suspect at a position of its own: after all that is in its rows, after what a snapshot stands for
-    that is being read, and after all that made it suspect before. What happens once more is another entry, with a time
-    of its own from which on a read answers it."""
+    """Make the entity suspect at a position of its own: after all that is in its rows, read-backs too, after what a
+    snapshot stands for that is being read, and after all that made it suspect before. What happens once more is another
+    entry, with a time of its own from which on a read answers it."""
     taken = Snapshots.open(warehouse, entity)
     progress = taken.progress() if taken else None
     ledger = Ledger.open_or_create(warehouse, entity)
     watermarks = [
-        taken.watermark() if taken and taken.has_watermark_on(channel) else 0,
+        taken.highest_position() if taken and taken.has_watermark_on(channel) else 0,
         progress.position if progress and progress.channel == channel else 0,
         *ledger.holding_positions(channel),
     ]

@@ -158,7 +158,7 @@ def follow_layout(
     news = _news(present, wanted, _marked_retired(taken.table.schema) - retired)
     if news.any:
         progress = taken.progress()
-        watermark = max(taken.watermark(), progress.position if progress else 0)
+        watermark = max(taken.highest_position(), progress.position if progress else 0)
         position = position_of_its_own(run.warehouse, entity, channel, watermark)
         _note(ledger or Ledger.open_or_create(run.warehouse, entity), channel, position, news, clock.now_ms())
         wanted = laid_out(present, wanted, position)

@@ -11,14 +11,17 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.change_events.columns import ID_COLUMN
+from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.pages import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.timeline.read_rows import read_schema
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import clean_up_logs, compact
 
 CHANNEL = "/data/ChangeEvents"
@@ -133,3 +136,13 @@ def test_one_that_was_not_believed_can_be_accepted_after_a_cleanup(warehouse: Wa
     assert (accepted.number, accepted.position, accepted.after_read_back) == (2, 9, 0)
     assert opened(warehouse).refused() is None
     assert [each.number for each in opened(warehouse).all_complete()] == [1, 2]
+
+
+@pytest.mark.parametrize("reads", [(), (10,), (10, 8)], ids=["a snapshot", "a read-back after it", "two"])
+def test_an_entity_becomes_suspect_after_all_that_was_read_of_it(warehouse: Warehouse, reads: tuple[int, ...]) -> None:
+    """A read at or after the entry answers it: to a rebuild, one from before it would look like one."""
+    take(warehouse, 1, 5)
+    for position in reads:
+        opened(warehouse).add_read_back(read_back("001", position=position), 4_000)
+    note_suspect_entity(warehouse, "Account", CHANNEL, Reason.OFF_CHANNEL, "it is off", 5_000)
+    assert Ledger.open_or_create(warehouse, "Account").holding_positions(CHANNEL) == [max([5, *reads]) + 1]

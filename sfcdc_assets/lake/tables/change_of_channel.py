@@ -45,7 +45,8 @@ def begin_on(warehouse: Warehouse, entity: str, channel: str) -> int:
 
 def position_of_its_own(warehouse: Warehouse, entity: str, channel: str, watermark: int) -> int:
     """Return the position from which on events of an entity wait for something that no event reports, such as a change
-    that an administrator made: the one after what is in the rows, and after the `watermark` of what is being read.
+    that an administrator made: the one after what is in the rows, and after the `watermark` of what was read or is
+    being read. A read that is at or after it counts as one that was made later, by a rebuild too.
     Where nothing has landed yet that could have it, it becomes an entry of the stream, so that a read can have its
     watermark after it."""
     table = CurrentState.open(warehouse, entity)
