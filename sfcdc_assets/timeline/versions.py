@@ -55,7 +55,7 @@ def extend(
     tells_nothing = (
         (is_read & follows & ~filled.differs)
         & (deleted == deleted.shift(1)).fill_null(value=False).to_numpy()
-        & (filled.certain.is_null() & filled.certain.shift(1).is_null()).to_numpy()
+        & filled.certain.eq_missing(filled.certain.shift(1)).to_numpy()
     )
     own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
     carried = steps.with_columns(

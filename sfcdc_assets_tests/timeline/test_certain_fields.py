@@ -87,6 +87,14 @@ def test_a_read_that_finds_nothing_of_a_record_never_seen_proves_none_of_its_val
     assert row(whole)["_deleted_reason"] == "hard_deleted"
 
 
+def test_a_record_of_which_nothing_is_certain_has_no_further_version_by_reads_that_find_it_gone_as_before() -> None:
+    whole = timeline(change("a", 1, "DELETE"))
+    once = read_back(follow(whole.rows), read("a", 2))
+    twice = read_back(follow(once.rows), read("a", 2))
+    assert reported(versions(whole, once, twice), "_change_type", "_certain_fields") == [("DELETE", [])]
+    assert row(twice)["_deleted_reason"] == "hard_deleted"
+
+
 def test_a_value_that_an_enriched_event_contradicts_is_not_certain_until_it_is_read() -> None:
     found = follow(timeline(CREATED).rows, change("a", 2, Count=8, enriched={"Name": "other"}))
     whole = read_back(follow(found.rows), read("a", 3, 2, Name="other", Amount=2.5, Count=8))
