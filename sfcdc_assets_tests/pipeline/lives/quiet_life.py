@@ -39,6 +39,8 @@ class QuietLife:
     def __init__(self, of: Stream) -> None:
         self._stream = of
         self.org, self.server, self.clock, self.warehouse = of.org, of.server, of.clock, of.warehouse
+        self._running = 0
+        """Runs, one in the midst of another."""
 
     @property
     def session(self) -> OrgSession:
@@ -56,13 +58,16 @@ class QuietLife:
 
     def catch_up(self) -> None:
         """A run; no snapshot."""
+        self._running += 1
         try:
             with Poller(self.warehouse, self._stream.connected, SETTLE) as poller:
                 known = {ENTITY: CHANNEL}
                 CatchUp(self._run(), poller, known, known, ApplyListener(), every_entity=False).run()
         finally:
-            # A stream that the org holds to be open looks like the next run's, for which the clock would not wait.
-            self._stream.wait_until_the_org_has_hung_up()
+            self._running -= 1
+            if not self._running:
+                # A stream that the org holds to be open looks like the next run's, for which the clock would not wait.
+                self._stream.wait_until_the_org_has_hung_up()
 
     def _run(self, spark: Callable[[], Any] = lambda: None) -> OrgRunContext:
         visible = VISIBILITY
