@@ -8,7 +8,9 @@ from sfcdc_assets.orchestration.assets.keys import PREFIX
 from sfcdc_assets.orchestration.jobs.audit import AUDIT
 from sfcdc_assets.orchestration.jobs.checks import CHECK
 from sfcdc_assets.orchestration.jobs.event_log import Ours, forget
+from sfcdc_assets.orchestration.jobs.formulas import READ_FORMULAS
 from sfcdc_assets.orchestration.jobs.maintenance import DROP_PAYLOADS, MAINTAIN, THIN_OUT
+from sfcdc_assets.orchestration.jobs.packing import PACK
 from sfcdc_assets.orchestration.jobs.retries import NIGHTLY
 from sfcdc_assets.orchestration.jobs.run_config import OF_THE_ORG, ORG_TAG, one_at_a_time
 from sfcdc_assets.orchestration.jobs.snapshot import LONG, SNAPSHOT
@@ -34,7 +36,8 @@ def forget_old_runs(context: dg.OpExecutionContext) -> None:
 
 NAME = "forget_runs"
 JOBS = frozenset(
-    job.name for job in (AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, SNAPSHOT, SYNC, THIN_OUT)
+    job.name
+    for job in (AUDIT, CHECK, CHECK_TOPICS, DROP_PAYLOADS, MAINTAIN, PACK, READ_FORMULAS, SNAPSHOT, SYNC, THIN_OUT)
 ) | {NAME}
 """Those of this code location."""
 

@@ -8,15 +8,19 @@ import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs.run_config import UNFINISHED, one_at_a_time
+from sfcdc_assets.orchestration.jobs.snapshot import LONG
 from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.org_reads.formula_round import due_entities, refresh_all
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings
 
 NAME = "read_formulas"
 LOOK_SECONDS = 60
 """How often it is looked whether an entity is due."""
+PAUSE_SECONDS = 300
+"""After a run that failed. An entity that fails waits longer, by what is noted of it."""
 
 
 @dg.op
@@ -35,15 +39,26 @@ READ_FORMULAS = dg.GraphDefinition(
     node_defs=[read_due_formulas],
     description="Read formula fields again where their values may be others: of records that changed, of those whose "
     "parents did, each day where a formula names the time, and all after some days.",
-).to_job(tags=one_at_a_time(NAME))
+).to_job(tags={**LONG, **one_at_a_time(NAME)})
 
 
 def why_not_read(instance: dg.DagsterInstance, warehouse: Warehouse, settings: Settings) -> str | None:
     """Return why no formula is to be read now; None where an entity is due. Makes no API calls."""
     if instance.get_runs(dg.RunsFilter(job_name=NAME, statuses=UNFINISHED), limit=1):
         return "A run is at work."
+    pause = _pause_seconds(instance)
+    if pause > 0:
+        return f"The last run failed; the next one is due in {pause:.0f} s."
     try:
         due = due_entities(RunContext(warehouse=warehouse, settings=settings))
     except SfcdcError as error:
         return str(error)
     return None if due else "No entity is due."
+
+
+def _pause_seconds(instance: dg.DagsterInstance) -> float:
+    for record in instance.get_run_records(dg.RunsFilter(job_name=NAME), limit=1):
+        if record.dagster_run.status == dg.DagsterRunStatus.FAILURE:
+            ended = record.end_time or record.update_timestamp.timestamp()
+            return ended + PAUSE_SECONDS - clock.now_ms() / 1000
+    return 0.0

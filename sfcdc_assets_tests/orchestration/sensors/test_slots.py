@@ -141,7 +141,7 @@ def test_two_materializations_of_the_same_tables_wait_for_each_other_and_hold_up
 
 
 @pytest.mark.parametrize(
-    "job", ["sync", "snapshot", "audit", "checks", "maintain", "pack", "drop_payloads", "forget_runs"]
+    "job", ["sync", "snapshot", "audit", "checks", "maintain", "pack", "read_formulas", "drop_payloads", "forget_runs"]
 )
 def test_of_a_job_that_schedules_and_people_launch_one_run_is_at_work_at_a_time(slots: Slots, job: str) -> None:
     slots.queue(job, "first")

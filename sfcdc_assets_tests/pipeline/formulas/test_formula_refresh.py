@@ -9,15 +9,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import dagster as dg
 import duckdb
 import pytest
 
 from sfcdc_assets.cli.local_dagster.channel_turn import Turn
 from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
+from sfcdc_assets.definitions import defs
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, read_formula_notes
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.jobs import formulas as jobs
+from sfcdc_assets.orchestration.jobs.forget_runs import JOBS
+from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.org_reads import formula_refresh
 from sfcdc_assets.org_reads.formula_budget import FormulaBudget
 from sfcdc_assets.settings.settings import load_settings
@@ -359,3 +364,30 @@ def test_a_watch_reads_formulas_beside_its_channels(pipeline: EmulatedPipeline) 
     eventually(lambda: {"Opportunity", "Account"} <= notes(pipeline).keys(), "a round")
     assert_equal_to_the_org(pipeline)
     assert said == []
+
+
+def test_the_sensor_asks_for_a_run_when_an_entity_is_due_and_pauses_after_one_that_failed(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_asked() -> bool:
+        sensor, resources = defs.resolve_sensor_def("read_formulas_when_due"), {"lake": LakeResource()}
+        with dg.build_sensor_context(pipeline.instance, definitions=defs, resources=resources) as context:
+            return bool(sensor.evaluate_tick(context).run_requests)
+
+    assert is_asked()
+    read_formulas(pipeline)
+    assert not is_asked()
+    pipeline.org.clock.sleep(INTERVAL)
+    assert is_asked()
+    monkeypatch.setenv("SFCDC_PASSWORD", "wrong")
+    monkeypatch.setenv("SFCDC_CLIENT_SECRET", "wrong")
+    monkeypatch.setattr(jobs, "PAUSE_SECONDS", 30 * DAY)  # the run ended by the machine's clock
+    assert not pipeline.launch("read_formulas").success
+    assert not is_asked()
+    monkeypatch.setattr(jobs, "PAUSE_SECONDS", 0)
+    assert is_asked()
+
+
+def test_runs_of_the_job_are_forgotten_like_those_of_others() -> None:
+    ours = {job.name for job in defs.jobs or ()}
+    assert ours - {"__ASSET_JOB"} <= JOBS
