@@ -23,8 +23,8 @@ OF_THE_SYSTEM: Mapping[str, str] = {
     "_valid_from": "Since when the version is valid, UTC.",
     "_change_type": "CREATE, UPDATE, DELETE, UNDELETE; GAP_CREATE, GAP_UPDATE, GAP_DELETE, GAP_UNDELETE for an event "
     "without values, UNKNOWN for one that could not be read; SNAPSHOT, REFETCH and POLL for what was read from the "
-    "org; FIELD_HISTORY for what its field history tells of the time before; null for a suspect record of which only "
-    "the Id is known.",
+    "org; FIELD_HISTORY for what field history tells of the time before (in history alone); null for a suspect record "
+    "of which only the Id is known.",
     "_changed_fields": "The columns the version set, or a read showed to differ; null where it set every field, or "
     "where it is not known.",
     "_certain_fields": "The columns whose values an event or a read has proven; null: all that there were.",

@@ -37,7 +37,8 @@ def process(folder: Path) -> Iterator[SparkProcess]:
 def test_the_first_tick_starts_it_and_the_next_ones_leave_it_alone(folder: Path, process: SparkProcess) -> None:
     kept = KeptSpark(process)
     kept.look(load_settings())
-    eventually((folder / "started").exists, "the child to start")
+    started = folder / "started"
+    eventually(lambda: started.exists() and started.read_text(), "the child to start")
     child = process.process
     assert child is not None
     kept.look(load_settings())
@@ -46,7 +47,7 @@ def test_the_first_tick_starts_it_and_the_next_ones_leave_it_alone(folder: Path,
     assert child.wait(BOUND_SECONDS) != 0
     kept.look(load_settings())
     assert not process.is_running, "what has ended starts nothing"
-    assert (folder / "started").read_text() == "x"
+    assert started.read_text() == "x"
 
 
 @pytest.mark.parametrize("port", [0, None])
