@@ -8,6 +8,7 @@ SIGTERM ends it and its runs within ten seconds (`ending`). `--check` asks a run
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 DEFAULTS = ("--module-name", "sfcdc_assets.definitions", "--location-name", "sfcdc_assets")
@@ -27,6 +28,9 @@ def main() -> None:
 
     from sfcdc_assets.code_server.ending import EndingServer  # noqa: PLC0415
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background of a shell script. Dagster does on SIGTERM what it does on SIGINT: nothing.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD", str(GRACE_SECONDS))
     server.DagsterApiServer = EndingServer  # type: ignore[misc]  # the command takes the one that the module names
     # What the module raises at its import is then answered to who asks, so that the UI shows it.

@@ -124,6 +124,20 @@ def test_sigterm_ends_the_code_server_and_its_runs_which_are_cancelled_and_nothi
         assert run.status is dg.DagsterRunStatus.CANCELED
 
 
+def test_sigterm_ends_one_that_was_started_where_sigint_is_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        server = CodeServer(tmp_path, ENDLESS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        server.wait()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(BOUND_SECONDS) == 0
+    finally:
+        server.end()
+
+
 def test_sigterm_ends_a_run_at_once_which_counts_as_ended_while_its_code_server_goes_on(
     endless: CodeServer, tmp_path: Path
 ) -> None:
