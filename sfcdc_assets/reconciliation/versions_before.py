@@ -46,7 +46,7 @@ from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import FieldHistoryRead, notify
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.timeline.field_history import HistoryRow, Why, columns_told_of
+from sfcdc_assets.timeline.field_history import HistoryRow, Why, columns_of_fields
 from sfcdc_assets.timeline.past_rows import (
     FIELD_HISTORY,
     first_version,
@@ -172,7 +172,7 @@ class _Work:
     def tracked(self, columns: Sequence[Column]) -> Mapping[str, datetime]:
         if self.since is None:
             return {}
-        return {column.name: self.since for column in columns_told_of(columns, self.fields)}
+        return {column.name: self.since for column in columns_of_fields(columns, self.fields)}
 
     def read(self, windows: Sequence[IdWindow], found: int | None) -> Iterator[tuple[IdWindow, pl.DataFrame]]:
         """Yield the ranges of Ids, each with its rows: each is a Bulk job, or one query is for all. Raises
@@ -221,15 +221,15 @@ def _past(work: _Work, window: IdWindow, rows: pl.DataFrame, state: CurrentState
     )
     batch = Checkpoint.of(state.table, "").batch
     columns = columns_of_table(Schemas(warehouse), entity, schema, work.run.privacy)
-    told = columns_told_of(columns, rows["Field"].drop_nulls().unique().to_list())
+    reported = columns_of_fields(columns, rows["Field"].drop_nulls().unique().to_list())
     of_creation = [each for each in columns if each.name in (CREATED_DATE, CREATED_BY) and each.hash_key is None]
-    columns = tuple(dict.fromkeys([*told, *of_creation]))
+    columns = tuple(dict.fromkeys([*reported, *of_creation]))
     names = [column.name for column in columns]
     firsts = first_versions_of(warehouse, entity, window, names).join(suspects, on="Id", how="anti")
     firsts = firsts.join(rows.select(pl.col(PARENT).alias("Id")).unique(), on="Id", how="semi")
     wanted = without_a_past(firsts).sort("Id")
     rows = rows.join(wanted.select(pl.col("Id").alias(PARENT)), on=PARENT, how="semi").sort(PARENT)
-    since, misfits = work.tracked(told), Counter[tuple[str, Why]]()
+    since, misfits = work.tracked(reported), Counter[tuple[str, Why]]()
     found: list[dict[str, Any]] = []
     pieces: list[pa.Table] = []
     of_records = groupby(rows.iter_rows(named=True), itemgetter(PARENT))

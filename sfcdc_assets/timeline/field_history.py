@@ -134,11 +134,11 @@ def changes_of(columns: Sequence[Column], rows: Iterable[HistoryRow]) -> Changes
     return Changes(tuple(changes), created_at, tuple(misfits))
 
 
-def columns_told_of(columns: Sequence[Column], fields: Iterable[str]) -> tuple[Column, ...]:
+def columns_of_fields(columns: Sequence[Column], fields: Iterable[str]) -> tuple[Column, ...]:
     """Return those of the columns that rows are of, by what stands in their `Field`, in the order of the columns."""
     by_name = _by_name(columns)
-    told = {column.name for field in fields if (column := _column(field, by_name)) is not None}
-    return tuple(column for column in columns if column.name in told)
+    reported = {column.name for field in fields if (column := _column(field, by_name)) is not None}
+    return tuple(column for column in columns if column.name in reported)
 
 
 def second(at: datetime) -> datetime:

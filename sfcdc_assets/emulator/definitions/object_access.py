@@ -35,7 +35,7 @@ class ObjectAccess:
     needs_filter: tuple[str, ...] = ()
     """A query must compare one of these fields by `=` or IN, at the top level of its conditions."""
     refusal: str | None = None
-    """What a query is told that lacks such a filter, or any query where nothing helps."""
+    """The message to a query that lacks such a filter, or any query where nothing helps."""
     refusal_code: str = "MALFORMED_QUERY"
     index: tuple[str, ...] = ()
     """Of a big object: the fields that it can be filtered by, in this order."""

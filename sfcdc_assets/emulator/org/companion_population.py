@@ -20,27 +20,27 @@ def populate_companions(org: EmulatedOrg, after: Mapping[str, str]) -> dict[str,
     """Write the rows of records whose ids are beyond `after`, by object; first and last id of each companion's."""
     added = {}
     for companion in org.definitions.values():
-        told = companion.companion
-        if told is None or told.parent not in after or told.kind is CompanionKind.FEED:
+        link = companion.companion
+        if link is None or link.parent not in after or link.kind is CompanionKind.FEED:
             continue
-        rows = _rows(org, companion, after[told.parent])
+        rows = _rows(org, companion, after[link.parent])
         if rows:
             added[companion.name] = _insert(org, companion, rows)
     return added
 
 
 def _rows(org: EmulatedOrg, companion: ObjectDefinition, after: str) -> list[Row]:
-    told = companion.companion
-    assert told is not None
-    parent = org.definitions[told.parent]
+    link = companion.companion
+    assert link is not None
+    parent = org.definitions[link.parent]
     rows = []
     for record in org.store.records(parent, include_deleted=False, fields=parent.stored_fields, after=after):
-        if told.kind is CompanionKind.SHARE:
+        if link.kind is CompanionKind.SHARE:
             stamps = {name: record.get(name) for name in ("LastModifiedDate", "LastModifiedById")}
-            row = share_row(companion, told.parent_field, str(record["Id"]), record.get("OwnerId"))
+            row = share_row(companion, link.parent_field, str(record["Id"]), record.get("OwnerId"))
         else:
             stamps = {name: record.get(name) for name in ("CreatedDate", "CreatedById")}
-            row = {told.parent_field: record["Id"], **created_row()}
+            row = {link.parent_field: record["Id"], **created_row()}
         rows.append({**stamps, **row})
     return rows
 

@@ -42,17 +42,17 @@ def write_companions(work: UnitOfWork, changes: Sequence[RecordChange]) -> bool:
 
 def _write(work: UnitOfWork, companion: ObjectDefinition, change: RecordChange) -> bool:
     definition = work.definition(change.entity)
-    told = companion.companion
-    if told is None or change.record_id.endswith("*"):
+    link = companion.companion
+    if link is None or change.record_id.endswith("*"):
         return False
-    if told.kind is CompanionKind.SHARE:
-        return _share(work, companion, change, told.parent_field)
+    if link.kind is CompanionKind.SHARE:
+        return _share(work, companion, change, link.parent_field)
     rows = list(_history(work, definition, change))
-    if told.kind is CompanionKind.FEED:
+    if link.kind is CompanionKind.FEED:
         of_change: Row = {"Type": "TrackedChange", "LikeCount": 0, "CommentCount": 0}
         rows = [of_change] if rows and change.change_type == UPDATE else []
     for row in rows:
-        work.add_row(companion, {told.parent_field: change.record_id, **row})
+        work.add_row(companion, {link.parent_field: change.record_id, **row})
     return bool(rows)
 
 
