@@ -106,7 +106,7 @@ class ObjectPoll:
         self._fields = tuple(dict.fromkeys([*beside, *self._asked]))
         self._unread = sorted({column.name for column in self._columns} - set(self._asked.values()) - {"Id"}) or None
         self._mark = taken.poll_mark()
-        self._mark_before = self._mark
+        self._goes_on = self._mark.under_way is not None
         self._from = self._begins_at()
 
     @property
@@ -163,8 +163,9 @@ class ObjectPoll:
     def _covered_after(self) -> int:
         """Return from when on transactions were open, of those whose changes were not read."""
         before, now = self._note.covered_ms, self._covered_ms
-        is_further = self._mark_before.under_way is None and self._ends_a_transaction()
-        return now if is_further or not before else before if not now else min(before, now)
+        if not before or (self._ends_a_transaction() and not self._goes_on):
+            return now
+        return min(before, now or before)
 
     def _begun(self, asked_at: datetime | None) -> datetime | None:
         """Return when the poll was begun, by the org's clock: one that goes on was before."""

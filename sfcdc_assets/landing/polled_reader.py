@@ -26,7 +26,7 @@ from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, fa
 from sfcdc_assets.landing.poll_timeouts import Patience
 from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.polls.due import due_objects
+from sfcdc_assets.polls.due import due_objects, interval_after
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -51,8 +51,6 @@ LOOK_SECONDS = 30.0
 """How often the tables are looked at for objects that were copied meanwhile."""
 _NOT_READABLE = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "INVALID_TYPE_FOR_OPERATION"})
 _NO_SUCH_FIELD = "INVALID_FIELD"
-_MOST_PAUSES = 6
-"""An object that fails is asked again after an interval, two, four, and so on up to 2 to this power."""
 
 
 class PolledReader:
@@ -113,7 +111,7 @@ class PolledReader:
         notes = self._notes = self._notes if self._notes is not None else read_poll_notes(self._warehouse)
         interval_ms, now_ms = int(self._org.poll.seconds * 1000), clock.now_ms()
         asked = {
-            entity: note.asked_at_ms + interval_ms * (2 ** min(note.failures, _MOST_PAUSES) - 1)
+            entity: note.asked_at_ms + interval_after(interval_ms, note.failures) - interval_ms
             for entity, note in notes.items()
         }
         if self._asks_all and not patience.goes_on:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.foreign_text import unicode_text
 from sfcdc_assets.salesforce.bulk_pages import pages
-from sfcdc_assets.salesforce.bulk_query import BulkJob, create_job, wait_for_job
+from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB, BulkJob, create_job, wait_for_job
 from sfcdc_assets.salesforce.describe import describe, objects
 from sfcdc_assets.salesforce.errors import EntityNotReadable, QueryRefused
 from sfcdc_assets.salesforce.object_description import ObjectDescription
@@ -30,8 +30,6 @@ ROWS_PER_PAGE = 2_000
 ROWS_BY_REST = 20_000
 """A field history of more rows is read by Bulk jobs."""
 ROWS_PER_BULK_PAGE = 50_000
-CALLS_PER_JOB = 5
-"""Requests of a Bulk job besides its further pages: create it, ask some times for its state, one page."""
 _NEEDED = frozenset({"Id", "Field", "OldValue", "NewValue", "CreatedDate"})
 PARENT = "record_id"
 ROWS: Final = pa.schema(

@@ -173,7 +173,7 @@ class _Refresh:
         formulas, found = self._wanted.computed_from, dict[str, Mapping[str, ChangedFields]]()
         for name, mark in self._marks.items():
             after = values.followed(name) if values.follows(name) else mark
-            found[name] = self._relevant(name, changes_after(self._warehouse, name, after).records)
+            found[name] = self._relevant(name, changes_after(self._warehouse, name, after))
         own = found.get(self._entity, {})
         changed = [each for each, fields in own.items() if fields is None or fields & formulas.own or formulas.unseen]
         parents = affected_records(self._entity, formulas, found, partial(records_that_refer, self._warehouse))

@@ -19,14 +19,13 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_reads.formula_budget import FormulaBudget
 from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Look, formulas_of, refresh_formulas
+from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 from sfcdc_assets.salesforce.time_zone import day_began, user_time_zone
 
 DAY_MS = 86_400_000
-_MOST_PAUSES = 6
-"""An entity that fails is looked at again after an interval, two, four, and so on up to 2 to this power."""
 _OF_ALL = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
 
 
@@ -41,9 +40,9 @@ def due_entities(run: RunContext, notes: FormulaNotes | None = None) -> tuple[st
     noted = (notes or read_formula_notes(run.warehouse)).entities
     last = {entity: noted.get(entity, FormulaNote()) for entity in entities if _is_wanted(run, entity)}
 
-    def due_at(entity: str) -> float:
+    def due_at(entity: str) -> int:
         note = last[entity]
-        return note.looked_at_ms + settings.formula_seconds * 1000 * float(2 ** min(note.failures, _MOST_PAUSES))
+        return note.looked_at_ms + interval_after(int(settings.formula_seconds * 1000), note.failures)
 
     due = (entity for entity, note in last.items() if due_at(entity) <= now_ms or note.looked_at_ms > now_ms)
     schemas, read = Schemas(run.warehouse), set(run.warehouse.entities(formula_values.LAYER))
@@ -75,8 +74,8 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
     if not due:
         return {}
     failed: dict[str, SfcdcError] = {}
-    budget, look = FormulaBudget(notes, run.org, run.settings), _look(run, notes)
-    look = replace(look, budget=budget.left)
+    budget = FormulaBudget(notes, run.org, run.settings)
+    look = _look(run, notes, budget)
     try:
         for entity in due:
             calls = run.org.session.calls_of_this_thread
@@ -98,7 +97,7 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
     return failed
 
 
-def _look(run: OrgRunContext, notes: FormulaNotes) -> Look:
+def _look(run: OrgRunContext, notes: FormulaNotes, budget: FormulaBudget) -> Look:
     """Note where all tables stand, and wait until the org's REST side shows what they have."""
     entities = run.warehouse.entities(current_state.LAYER)
     marks = {entity: batch for entity in entities if (batch := last_batch(run.warehouse, entity)) is not None}
@@ -112,7 +111,7 @@ def _look(run: OrgRunContext, notes: FormulaNotes) -> Look:
             notes.time_zone = (user_time_zone(run.org.session), now_ms)
         return day_began(notes.time_zone[0], now)
 
-    return Look(marks, lambda: 0, began, now)
+    return Look(marks, budget.left, began, now)
 
 
 def _of_report(report: FormulaReport, now_ms: int) -> FormulaNote:

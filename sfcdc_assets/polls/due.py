@@ -1,4 +1,4 @@
-"""Which polled objects are due, and in what order."""
+"""Which objects are due to be asked, in what order, and how long those that fail are left alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from collections.abc import Collection, Mapping
 SLACK = 15
 """Parts of an interval: objects that will be due within one of them are asked along with those that are, in the same
 requests, so that a day has one reading a minute and not one a second."""
+
+_MOST_PAUSES = 6
+
+
+def interval_after(interval_ms: int, failures: int) -> int:
+    """Return after how long (ms) an object is asked again that failed so often in a row: an interval, two, four, and so
+    on, up to 64."""
+    return interval_ms * (1 << min(failures, _MOST_PAUSES))
 
 
 def due_objects(

@@ -10,7 +10,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
-from sfcdc_assets.lake.tables.current_state import IDS_PER_SCAN, CurrentState
+from sfcdc_assets.lake.tables.current_state import CurrentState, conditions_on_ids
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.runtime import clock
@@ -58,8 +58,6 @@ def compare_ids(
 
 
 def _rows_of(table: CurrentState, record_ids: list[str]) -> pl.DataFrame:
-    parts = []
-    for start in range(0, len(record_ids), IDS_PER_SCAN):
-        listed = ", ".join(f"'{each}'" for each in record_ids[start : start + IDS_PER_SCAN])
-        parts.append(arrow_frame(table.table.scan(predicate=f"Id in ({listed})")))
-    return pl.concat(parts)
+    return pl.concat(
+        arrow_frame(table.table.scan(predicate=of_records)) for of_records in conditions_on_ids(record_ids)
+    )

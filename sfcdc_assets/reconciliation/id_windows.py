@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.snapshot.soql import IdWindow
-
-CALLS_PER_JOB = 5
-"""Requests of a bulk query besides its pages: describe, create, and some polls."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from sfcdc_assets.salesforce.session import OrgSession
 
 FIRST_POLL_S = 0.2
 LONGEST_POLL_S = 10.0
+CALLS_PER_JOB = 5
+"""Requests of a job besides its pages, about: describe, create, and some looks at its state."""
 _FAILED = frozenset({"Failed", "Aborted"})
 WAIT_S = 6 * 3600.0
 """The org itself gives up a query after some hours of tries; a job that takes longer has been forgotten."""

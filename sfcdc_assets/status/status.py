@@ -76,7 +76,9 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     looks = _looks(warehouse, names, landed, privacy, schemas)
     sound = [name for name in names if not looks[name].damage]
     entities = [
-        _with_poll(_with_filter_and_audit(look.status, filters, audits), polls, tuple(map(str, look.damage)))
+        _with_poll(
+            _with_filter_and_audit(replace(look.status, damaged=tuple(map(str, look.damage))), filters, audits), polls
+        )
         for look in looks.values()
     ]
     topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
@@ -243,13 +245,13 @@ def _with_filter_and_audit(
     )
 
 
-def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote], damaged: tuple[str, ...]) -> EntityStatus:
-    """Return the status with how far the polls of the entity have come, and with what is damaged."""
+def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote]) -> EntityStatus:
+    """Return the status with how far the polls of the entity have come."""
     note = polls.get(status.entity) if status.channel == POLLED else None
     if note is None:
-        return replace(status, damaged=damaged)
+        return status
     polled_until = _iso(note.seen_until_ms) if note.seen_until_ms else None
-    return replace(status, damaged=damaged, polled_until=polled_until, not_polled=note.error)
+    return replace(status, polled_until=polled_until, not_polled=note.error)
 
 
 def _iso(ms: int) -> str:

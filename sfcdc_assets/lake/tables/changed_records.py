@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -19,39 +18,29 @@ from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 
 
-@dataclass(frozen=True)
-class ChangesOfEntity:
-    """The changed records, each with its changed fields (None: any may be), and those of them that are deleted."""
-
-    records: dict[str, ChangedFields]
-    deleted: frozenset[str]
-
-
 def last_batch(warehouse: Warehouse, entity: str) -> int | None:
     """Return the number of the last batch in an entity's tables; None where it has none."""
     current = CurrentState.open(warehouse, entity)
     return None if current is None else current.table.transaction_version(BATCH) or 0
 
 
-def changes_after(warehouse: Warehouse, entity: str, batch: int) -> ChangesOfEntity:
-    """Return what later batches than this one changed; everything where the tables were built again since."""
+def changes_after(warehouse: Warehouse, entity: str, batch: int) -> dict[str, ChangedFields]:
+    """Return the records that later batches than this one changed, each with its changed fields (None: any may be);
+    everything where the tables were built again since."""
     current = CurrentState.open(warehouse, entity)
     last = 0 if current is None else current.table.transaction_version(BATCH) or 0
     if current is None or last == batch:
-        return ChangesOfEntity({}, frozenset())
+        return {}
     after = batch if batch < last else 0
     steps = _superseded(warehouse, entity, current, after)
     records: dict[str, ChangedFields] = {}
-    deleted: set[str] = set()
     for part in current.table.batches(["Id", "_is_deleted", "_in_doubt", "_changed_fields"], f"_batch > {after}"):
         for row in pl.DataFrame(part).iter_rows(named=True):
             fields = row["_changed_fields"]
             # Of several versions the row has the fields of the last one alone.
             is_known = fields is not None and not row["_in_doubt"] and not row["_is_deleted"] and steps[row["Id"]] < 2
             records[row["Id"]] = frozenset(fields) if is_known else None
-            if row["_is_deleted"]:
-                deleted.add(row["Id"])
-    return ChangesOfEntity(records, frozenset(deleted))
+    return records
 
 
 def _superseded(warehouse: Warehouse, entity: str, current: CurrentState, after: int) -> Counter[str]:

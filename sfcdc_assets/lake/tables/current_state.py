@@ -60,6 +60,13 @@ def name_of(entity: str) -> str:
     return f"{LAYER}/{entity}"
 
 
+def conditions_on_ids(record_ids: Sequence[str]) -> Iterator[str]:
+    """Yield conditions of a scan that together name these records, `IDS_PER_SCAN` in each."""
+    for start in range(0, len(record_ids), IDS_PER_SCAN):
+        listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
+        yield f"Id in ({listed})"
+
+
 class CurrentState:
     """A handle on one snapshot of an entity's table."""
 
@@ -96,10 +103,8 @@ class CurrentState:
     def not_suspect(self, record_ids: Sequence[str]) -> dict[str, int]:
         """Record id -> position its row stands for, of those rows that are not suspect."""
         found: dict[str, int] = {}
-        ordered = sorted(record_ids)
-        for start in range(0, len(ordered), IDS_PER_SCAN):
-            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in ordered[start : start + IDS_PER_SCAN])
-            rows = self.table.scan(["Id", "_position", "_read_position"], f"Id in ({listed}) and not _in_doubt")
+        for of_records in conditions_on_ids(sorted(record_ids)):
+            rows = self.table.scan(["Id", "_position", "_read_position"], f"{of_records} and not _in_doubt")
             stands_at = pc.max_element_wise(rows["_position"], rows["_read_position"])
             found |= zip(rows["Id"].to_pylist(), stands_at.to_pylist(), strict=True)
         return found
@@ -107,17 +112,15 @@ class CurrentState:
     def living_of(self, record_ids: Sequence[str]) -> set[str]:
         """Return those of the records that have a row that is not deleted."""
         found: set[str] = set()
-        for start in range(0, len(record_ids), IDS_PER_SCAN):
-            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
-            found |= set(self.table.scan(["Id"], f"Id in ({listed}) and not _is_deleted")["Id"].to_pylist())
+        for of_records in conditions_on_ids(record_ids):
+            found |= set(self.table.scan(["Id"], f"{of_records} and not _is_deleted")["Id"].to_pylist())
         return found
 
     def stamps_of(self, record_ids: Sequence[str]) -> dict[str, datetime]:
         """Return when the org committed what is in the rows of those of the records that have one, UTC."""
         found: dict[str, datetime] = {}
-        for start in range(0, len(record_ids), IDS_PER_SCAN):
-            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
-            rows = self.table.scan(["Id", "_commit_timestamp"], f"Id in ({listed})").to_pylist()
+        for of_records in conditions_on_ids(record_ids):
+            rows = self.table.scan(["Id", "_commit_timestamp"], of_records).to_pylist()
             found |= {row["Id"]: row["_commit_timestamp"].astimezone(UTC) for row in rows if row["_commit_timestamp"]}
         return found
 

@@ -20,7 +20,7 @@ from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
 from sfcdc_assets.formulas.rereads import Values
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.tables.current_state import IDS_PER_SCAN
+from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.tables.rows_by_id import put_rows
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -142,8 +142,8 @@ class FormulaValues:
     def known(self, record_ids: Sequence[str]) -> set[str]:
         """Return those of the records that have a row."""
         found: set[str] = set()
-        for start in range(0, len(record_ids), IDS_PER_SCAN):
-            found.update(self.table.scan(["Id"], _among(record_ids[start : start + IDS_PER_SCAN]))["Id"].to_pylist())
+        for of_records in conditions_on_ids(record_ids):
+            found.update(self.table.scan(["Id"], of_records)["Id"].to_pylist())
         return found
 
     def commit(
@@ -231,8 +231,3 @@ def _time(ms: int) -> datetime:
 
 def _timestamp(moment: datetime) -> str:
     return f"arrow_cast('{moment.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-
-
-def _among(record_ids: Sequence[str]) -> str:
-    listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids)
-    return f"Id in ({listed})"

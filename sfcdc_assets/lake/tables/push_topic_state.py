@@ -17,7 +17,7 @@ from sfcdc_assets.event_channels.push_topics.state_rows import (
     state_schema,
 )
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.tables.current_state import IDS_PER_SCAN
+from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.warehouse import Warehouse
 
 LAYER = "push_topic_state"
@@ -61,10 +61,8 @@ class PushTopicState:
     def known(self, record_ids: Sequence[str]) -> dict[str, Known]:
         """Return what is known of these records; those without a row are left out."""
         found: dict[str, Known] = {}
-        ordered = sorted(record_ids)
-        for start in range(0, len(ordered), IDS_PER_SCAN):
-            listed = ", ".join("'" + each.replace("'", "''") + "'" for each in ordered[start : start + IDS_PER_SCAN])
-            found |= {row[ID]: known_of_row(row) for row in self.table.rows(predicate=f"Id in ({listed})")}
+        for of_records in conditions_on_ids(sorted(record_ids)):
+            found |= {row[ID]: known_of_row(row) for row in self.table.rows(predicate=of_records)}
         return found
 
     def batches(self) -> Iterator[dict[str, Known]]:
