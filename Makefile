@@ -4,6 +4,8 @@ BIN = .venv/bin
 LIVES ?= 2000
 CRASHES ?= 200
 MINUTES ?= 60
+WORLDS ?= 10000000
+FUZZED ?= 10000000
 # Tests wait for sockets and processes for a third of their time and more: three at a time keep two cores busy.
 WORKERS ?= 3
 # What `demo` and `dev` need; other targets install their extras when they are first run. The releases are those of
@@ -13,25 +15,36 @@ EXTRAS = emulator,sql
 install = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[$(1)]' || \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]'
 
-.PHONY: demo test test-slow soak bench bench-quick dev check docs reference lock images audit sbom java
+.PHONY: demo test test-slow soak fuzz mutants bench bench-quick dev check docs reference lock images audit sbom java
 
 demo: java .venv/installed
 	$(BIN)/sfcdc demo
 
-test: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
+test: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers .venv/extra-glue
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m pytest -m slow --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 soak: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
-	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives $(LIVES) --numprocesses 2
+	$(BIN)/python -m sfcdc_assets_tests.model
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives $(LIVES) --follow-every 10 --numprocesses 2
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/apply/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile thorough --numprocesses 2 --dist loadfile --timeout 3600
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not slow" --with-spark --lives 0 --numprocesses 2
+	$(BIN)/python -m sfcdc_assets_tests.worlds --worlds $(WORLDS)
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.long_run
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.whole_org_month --minutes $(MINUTES)
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.apply.large_transaction
 	$(BIN)/python -m sfcdc_assets_tests.soak --minutes $(MINUTES)
+
+# docs/proof.md: each parser of bytes from outside, fuzzed; mutants of the pure core.
+fuzz: .venv/extra-dev .venv/extra-proof
+	for target in avro_payload json_payload avro_schema bitmap text_diff bulk_csv rest_json cometd soql toml; do \
+		$(BIN)/python -m sfcdc_assets_tests.fuzz $$target -runs=$(FUZZED) || exit 1; done
+
+mutants: .venv/extra-dev .venv/extra-proof
+	$(BIN)/mutmut run && $(BIN)/mutmut results
 
 bench: java .venv/prepared .venv/extra-dev .venv/extra-bench
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --write

@@ -2,6 +2,14 @@
 
 import os
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfcdc_assets.component import SalesforceCdcComponent
+    from sfcdc_assets.consistent_cut import open_cut
+    from sfcdc_assets.lake.tables.all_versions import open_history
+    from sfcdc_assets.notices.notice import Notice
+    from sfcdc_assets.orchestration.build_defs import build_defs
 
 # Starting the JVM forks this process for the moment before exec. gRPC's fork handlers run in that moment and may break
 # the child while a connection is in use ("Java gateway process exited", docs/salesforce-streams.md, "Failures seen in
@@ -9,9 +17,25 @@ from importlib import import_module
 # is first imported.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
-__all__ = ["open_cut", "open_history"]
+__all__ = [
+    "ChangesExpired",
+    "Notice",
+    "SalesforceCdcComponent",
+    "build_defs",
+    "changes_since",
+    "open_cut",
+    "open_history",
+]
 
-_PUBLIC = {"open_cut": "sfcdc_assets.consistent_cut", "open_history": "sfcdc_assets.lake.tables.all_versions"}
+_PUBLIC = {
+    "ChangesExpired": "sfcdc_assets.changes.token",
+    "Notice": "sfcdc_assets.notices.notice",
+    "SalesforceCdcComponent": "sfcdc_assets.component",
+    "build_defs": "sfcdc_assets.orchestration.build_defs",
+    "changes_since": "sfcdc_assets.consistent_cut",
+    "open_cut": "sfcdc_assets.consistent_cut",
+    "open_history": "sfcdc_assets.lake.tables.all_versions",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -19,3 +43,8 @@ def __getattr__(name: str) -> object:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names: `dg list components` finds the component among them."""
+    return sorted({*globals(), *__all__})

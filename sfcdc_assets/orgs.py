@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 from sfcdc_assets.runtime.errors import SettingsError
-from sfcdc_assets.settings.setting_values import ORG
+from sfcdc_assets.settings.setting_values import ORG, this_org
 from sfcdc_assets.settings.settings import load_settings
 
 
@@ -28,8 +28,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     load_settings(name)
     os.environ.setdefault(ORG, name)
-    definitions = import_module("sfcdc_assets.definitions")
-    if definitions.SETTINGS.org != name:
-        problem = f"this process serves {definitions.SETTINGS.org or 'the one org of the settings'} already, not {name}"
+    if this_org() != name:
+        problem = f"this process serves {this_org() or 'the one org of the settings'} already, not {name}"
         raise SettingsError(ORG, problem, "Give each org a code location, and so a process, of its own")
-    return definitions.defs
+    return import_module("sfcdc_assets.definitions").defs

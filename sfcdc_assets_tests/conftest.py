@@ -6,9 +6,11 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -66,6 +68,13 @@ def _settings_named_as_they_are_found() -> None:
     note_names(None)
 
 
+@pytest.fixture(autouse=True)
+def _no_instance_of_an_earlier_test() -> Iterator[None]:
+    """Definitions are loaded without the instance that an earlier test has entered twice and left once for Dagster."""
+    with set_defs_state_storage(None):
+        yield
+
+
 _LIFE = re.compile(
     r"::(?:test_a_life|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"
     r"|test_both_protocols_give_the_same_tables\w*|test_a_warehouse_whose_protocol_changes\w*)\[(\d+)[\]-]"
@@ -78,6 +87,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--lives 5000` in a spare night, in pieces with `--first-life`, `--life-seed 17` to see one again."""
     parser.addoption("--lives", type=int, default=LIVES, help=f"random lives of an org to replay (default: {LIVES})")
     parser.addoption("--first-life", type=int, default=0, help="the seed of the first of them (default: 0)")
+    parser.addoption(
+        "--follow-every", type=int, default=100, help="follow the commits of every n-th life (default: 100)"
+    )
     parser.addoption("--crashes", type=int, default=CRASHES, help=f"random crashes (default: {CRASHES})")
     parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
     parser.addoption("--requests", type=int, default=10_000, help="malformed requests to send (default: 10,000)")

@@ -14,12 +14,14 @@ DOCS = ROOT / "docs"
 
 
 def text_files() -> list[Path]:
-    """The files of the repository that people read; without git, those below the package and its tests."""
+    """The files of the repository that people read, not the inputs of fuzzing; without git, those below the package and
+    its tests."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     names = listed.stdout.splitlines()
     if listed.returncode or not names:
         names = [str(path.relative_to(ROOT)) for path in ROOT.glob("sfcdc_assets*/**/*.py")]
-    return [ROOT / name for name in names if not name.endswith((".png", ".tar.gz")) and (ROOT / name).is_file()]
+    read = [name for name in names if not name.endswith((".png", ".tar.gz")) and "/fuzz/corpus/" not in name]
+    return [ROOT / name for name in read if (ROOT / name).is_file()]
 
 
 def problems(citation: Citation) -> list[str]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,7 +38,7 @@ from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 from sfcdc_assets.settings.settings import SECRET_FILES, Settings
 from sfcdc_assets.timeline.read_rows import READ_COLUMNS
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
-from sfcdc_assets.timeline.version_columns import SYSTEM_COLUMNS, history_schema
+from sfcdc_assets_tests.docs.written_tables import TYPES
 from sfcdc_assets_tests.documentation import PAGES, ROOT, CodeBlock, code_blocks, links, table_under
 from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
@@ -55,17 +56,7 @@ QUICK = {
     "SFCDC_SPARK_CONF_spark.driver.extraJavaOptions": QUICK_JVM,
 }
 """What the pages do not say: a reader's org is larger, and a reader can wait."""
-TYPES = {
-    pa.bool_(): "boolean",
-    pa.int32(): "int",
-    pa.int64(): "long",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.timestamp("us", "UTC"): "timestamp",
-    pa.list_(pa.string()): "list of string",
-    pa.map_(pa.string(), pa.int64()): "map of string to long",
-    CONSISTENT_CUTS.field("lagging").type: "list of struct",
-}
+TYPE_NAMES = {**TYPES, CONSISTENT_CUTS.field("lagging").type: "list of struct"}
 SCHEMAS_OF_TABLES = {
     "`raw_events`": RAW_EVENTS,
     "`schemas`": SCHEMAS,
@@ -74,8 +65,6 @@ SCHEMAS_OF_TABLES = {
     "`snapshot/<Entity>`": pa.schema([*READ_COLUMNS, *READ_OF_COLUMNS]),
     "`text_fields/<Entity>`": TEXT_FIELDS,
     "`gap_reconciliation/<Entity>`": LEDGER,
-    "`current_state/<Entity>`": SYSTEM_COLUMNS,
-    "`history/<Entity>`": history_schema(()),
     "`push_topic_state/<Topic>`": STATE_COLUMNS,
     "`organization`": ORGANIZATION,
     "`consistent_cuts`": CONSISTENT_CUTS,
@@ -94,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
     shutil.copy(ROOT / "workspace.yaml", folder)
     (folder / "objects").mkdir()
     for block in BLOCKS:
-        if block.language == "yaml":
+        if block.language == "yaml" and block.text.startswith("name: Machine__c"):
             (folder / "objects" / "Machine__c.yaml").write_text(block.text)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
     # The pages of tables call it `warehouse`; the settings of the emulated org say where that is.
@@ -156,19 +145,39 @@ def test_the_readme_tells_the_defaults_of_the_settings() -> None:
 @pytest.mark.parametrize("heading", SCHEMAS_OF_TABLES)
 def test_the_page_of_tables_names_every_column_with_its_type(heading: str) -> None:
     schema = SCHEMAS_OF_TABLES[heading]
-    assert table_under(TABLES, heading) == {field.name: TYPES[field.type] for field in schema}
+    assert {**table_under(TABLES, heading), **_also_listed(heading)} == {
+        field.name: TYPE_NAMES[field.type] for field in schema
+    }
+
+
+def _also_listed(heading: str) -> dict[str, str]:
+    """Columns that need no explanation, listed by their types in a sentence below the table."""
+    section = TABLES.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    sentence = re.search(r"^Also: (.*?)\.$", section, re.MULTILINE | re.DOTALL)
+    kinds = " ".join(sentence[1].split()).split("; ") if sentence else []
+    return {name: kind.split(" `")[0] for kind in kinds for name in re.findall("`([^`]+)`", kind)}
 
 
 def test_the_page_of_tables_names_every_column_that_tables_of_events_share() -> None:
     schema = pa.schema([*EVENT_COLUMNS, *KEPT_COLUMNS])
     reported = table_under(TABLES, "`push_topic_events`, `generic_events`, `platform_events`")
-    assert reported.items() >= {field.name: TYPES[field.type] for field in schema}.items()
+    assert reported.items() >= {field.name: TYPE_NAMES[field.type] for field in schema}.items()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_images_lead_to_files_that_are_there(page: Path) -> None:
     missing = [target for target in links(page) if not (page.parent / target.split("#")[0]).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"), [("benchmarks.md", "To measure your own: "), ("operating.md", "| figure |")]
+)
+def test_the_figures_that_a_page_names_are_in_materializations(page: str, sentence: str) -> None:
+    named = re.findall(r"`([a-z_]+)`", (ROOT / "docs" / page).read_text().split(sentence)[1].split("\n\n")[0])
+    sources = [path.read_text() for path in (ROOT / "sfcdc_assets" / "orchestration").rglob("*.py")]
+    assert named
+    assert [name for name in named if not any(f'"{name}"' in source for source in sources)] == []
 
 
 def test_the_readme_names_commands_that_are_there() -> None:
@@ -179,7 +188,30 @@ def test_the_readme_names_commands_that_are_there() -> None:
     assert reported <= set(COMMANDS)
 
 
-def test_the_readme_names_the_public_python_api() -> None:
-    for name in sfcdc_assets.__all__:
-        assert callable(getattr(sfcdc_assets, name))
-        assert f"`{name}`" in README.read_text()
+def test_the_readme_lists_the_public_python_api_and_no_other() -> None:
+    section = README.read_text().split("\n## From Python\n")[1].split("\nWith the code locations")[0]
+    listed = {
+        name for row in re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE) for name in re.findall("`([^`]+)`", row)
+    }
+    assert listed == set(sfcdc_assets.__all__)
+    assert all(callable(getattr(sfcdc_assets, name)) for name in listed)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "emulator.md"], ids=lambda page: page.name)
+def test_a_page_has_readers_import_the_public_api_alone(page: Path) -> None:
+    code = "".join(block.text for block in code_blocks(page) if block.language == "python")
+    assert not re.findall(r"from sfcdc_assets\.[\w.]+|import sfcdc_assets\.[\w.]+", code)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pip_is_asked_for_the_package_by_its_name_with_extras_that_there_are(page: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = page.read_text()
+    assert set(re.findall(r"sfcdc_assets\[([\w,]+)\]", text)) <= set(project["optional-dependencies"])
+    assert not re.findall(r"install[^\n`]* '?\.\[", text)
+
+
+def test_the_changelog_has_the_version_that_the_package_has() -> None:
+    newest = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply.batch_commit import ApplyReport, BatchCommit
 from sfcdc_assets.apply.entity_batch import EntityBatch, EventRange, is_small
 from sfcdc_assets.apply.entity_tables import EntityTables, evolve_tables
-from sfcdc_assets.apply.failed_task import report_file_damage
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
 from sfcdc_assets.apply.plan import BatchPlan, plan
 from sfcdc_assets.apply.spark_job import Outcome, apply_events
+from sfcdc_assets.apply.task_failures import report_file_damage
 from sfcdc_assets.entities.open_tables import OpenTables
 from sfcdc_assets.key_ranges.key_ranges import piece_bytes
 from sfcdc_assets.lake.delta.attempt_files import AttemptFiles

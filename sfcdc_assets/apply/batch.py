@@ -73,7 +73,7 @@ class Committed:
 class Batch:
     """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
     there are, the positions of second copies and of those that are `older` than a copy of the entity, the events that
-    make the entity suspect, and every `SAMPLED`th id of the records they create; both in order."""
+    make the entity suspect, those that wait too, and every `SAMPLED`th id of the records they create; both in order."""
 
     after: int
     up_to: int
@@ -115,8 +115,8 @@ def read_batch(
     read_to: int,
     older_than_copies: Callable[[pl.DataFrame], frozenset[int]] = lambda _: frozenset(),
 ) -> Batch:
-    """Read the headers of a batch and find duplicates, events that are older than the entity's copies and, up to
-    `up_to`, entries about the entity."""
+    """Read the headers of a batch and find duplicates, events that are older than the entity's copies and those that
+    make the entity suspect."""
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
         return Batch(after, up_to, read_to, 0, frozenset(), frozenset(), ())
@@ -128,7 +128,7 @@ def read_batch(
     outdated = older_than_copies(frame)
     left_out = duplicates | outdated
     fresh = frame.filter(~pl.col("position").is_in(left_out)) if left_out else frame
-    suspects = tuple(_entity_suspects(fresh.filter(pl.col("position") <= up_to)))
+    suspects = tuple(_entity_suspects(fresh))
     record_ids = fresh["record_ids"].explode().drop_nulls().unique()
     times_of = frame.select("position", "commit_timestamp")
     created = _created(fresh)

@@ -29,6 +29,7 @@ from sfcdc_assets.lake.tables.current_state import noted_counts
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, OpenSuspect
 from sfcdc_assets.lake.tables.quarantine import quarantine
+from sfcdc_assets.lake.tables.roll_backs import noting_roll_back
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.timeline.implied_change import POINTER
@@ -153,6 +154,7 @@ class BatchCommit:
             read_back=max(tables.taken.last_read_back(), before.read_back),
             suspected=planned.suspected or before.suspected,
             read_at=max(before.read_at, tables.taken.read_at()) if planned.org_reads else before.read_at,
+            built_at=before.built_at or max(clock.now_ms(), tables.built_before + 1),
         )
         if planned.roll_back_to is None:
             return after
@@ -167,7 +169,12 @@ class BatchCommit:
         removed = list(files.values()) if everything else [files[path] for path in sorted(replaced)]
         run = {RUN_ID: self._run_id, "from_position": str(planned.batch.after)}
         counts = self._counts(results, everything=everything)
-        table.commit(added, removed, self._tables.channel, checkpoint, counts, run)
+        notes = (
+            {}
+            if planned.roll_back_to is None
+            else noting_roll_back(table.table, self._tables.history.table, checkpoint, clock.now_ms())
+        )
+        table.commit(added, removed, self._tables.channel, checkpoint, counts, run, notes)
         return added
 
     def _counts(self, results: Sequence[Applied], *, everything: bool) -> RowCounts | None:

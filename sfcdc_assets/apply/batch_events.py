@@ -61,6 +61,10 @@ LONGEST_TRANSACTION = timedelta(minutes=15)
 """A commit timestamp may be so much older than the moment from which on queries show the commit: a transaction may run
 for ten minutes."""
 
+KEPT_AT_MOST = timedelta(days=5)
+"""No event is kept for longer. One that was committed so long before a copy and comes after it is wrong about its time,
+which then proves nothing."""
+
 COLUMNS = ("position", "commit_timestamp", "received_at")
 
 
@@ -75,7 +79,8 @@ def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequenc
     is_older = pl.lit(value=False)
     for copy in copies:
         came_later = (position > copy.position) & (pl.col("received_at") >= copy.begun_at)
-        is_older |= came_later & (committed < copy.asked_at - LONGEST_TRANSACTION)
+        is_kept = committed > copy.asked_at - KEPT_AT_MOST
+        is_older |= came_later & is_kept & (committed < copy.asked_at - LONGEST_TRANSACTION)
         answered = [
             (broken, next((each.position for each in copies if each.position >= broken), None))
             for broken in breaks
@@ -83,5 +88,5 @@ def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequenc
         ]
         for broken, watermark in answered:
             if watermark is not None:
-                is_older |= position.is_between(broken, watermark) & (committed < copy.asked_at)
+                is_older |= position.is_between(broken, watermark) & is_kept & (committed < copy.asked_at)
     return frozenset(events.filter(is_older)["position"].to_list())

@@ -106,7 +106,7 @@ class CatchUp:
         """Channel -> complete position, and the time before which all that was committed is at or before it."""
         self._describing: Counter[str] = Counter()
         """Entity -> API requests that describing it took in this round."""
-        self._patience = UnansweredTime(HEALING_SECONDS)
+        self._unanswered = UnansweredTime(HEALING_SECONDS)
         """With an org that answers nothing, for all that is asked of it in a round."""
         self._not_described: Mapping[str, Exception] = {}
         """Entity -> why describing it failed in this round."""
@@ -123,7 +123,7 @@ class CatchUp:
     def land(self) -> list[EntityState]:
         """Drain the channels; the entities that are to be worked on. Of a channel that cannot be drained these are
         worked on as far as it was landed before; `not_drained` has the reason."""
-        self._patience = UnansweredTime(HEALING_SECONDS)
+        self._unanswered = UnansweredTime(HEALING_SECONDS)
         for channel in dict.fromkeys(self._entities.values()):
             report = self._lander.land(channel)
             self._drained[channel] = (report.complete_position, report.complete_through_ms)
@@ -236,7 +236,7 @@ class CatchUp:
         report = applied.report
         if not report.open_suspects:
             return applied
-        with unanswered_at_most(self._patience):
+        with unanswered_at_most(self._unanswered):
             read = read_back_suspects(self._run, report.entity, report.channel, self._watermarks)
         if read is None or not (read.found or read.gone):
             return replace(applied, read=read)
@@ -248,7 +248,7 @@ class CatchUp:
     ) -> Mapping[str, Exception]:
         """Describe those for which it is time; what some of them failed with."""
         calls = self._org.session.calls
-        with unanswered_at_most(self._patience):
+        with unanswered_at_most(self._unanswered):
             found = follow_describes(self._run, entities, every_ms, most)
         note_not_readable(
             self._warehouse, self._org, {of: self._known[of] for of in found.not_readable}, clock.now_ms()

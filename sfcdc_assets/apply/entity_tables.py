@@ -16,7 +16,7 @@ from sfcdc_assets.lake.tables import history, text_fields
 from sfcdc_assets.lake.tables.appended_table import Appended
 from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
 from sfcdc_assets.lake.tables.current_state import CurrentState
-from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
+from sfcdc_assets.lake.tables.entity_checkpoint import RETYPED_AT, Checkpoint
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -24,9 +24,11 @@ from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import RunContext
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.schema_evolution.evolve_tables import fit, follow_layout, mark_retired
 from sfcdc_assets.schema_evolution.table_columns import PrivacyChanged, privacy_conflicts, retired_columns
+from sfcdc_assets.timeline.version_columns import current_state_schema, history_schema
 
 
 class SnapshotMissing(SfcdcError):
@@ -72,6 +74,11 @@ class EntityTables:
         found = self.current_state.checkpoint(self.channel)
         return Checkpoint(batch=found.batch) if self.from_scratch else found
 
+    @property
+    def built_before(self) -> int:
+        """When the tables that there are were built from nothing; 0 where there were none."""
+        return self.current_state.checkpoint(self.channel).built_at
+
     def settle(self) -> None:
         """Remove what a batch left in the tables that append and did not commit, or all where they are built again.
 
@@ -115,8 +122,14 @@ def evolve_tables(
     table = present or CurrentState.open_or_create(warehouse, entity, columns)
     versions = opened.history or history.open_or_create(warehouse, entity, columns)
     retired = retired_columns(schemas, entity, columns)
-    for each in (table.table, versions.table):
-        fit(each, columns, run)
+    typed_again = {RETYPED_AT: max(clock.now_ms(), table.checkpoint(channel).retyped_at + 1)}
+    for each, noted, whole in (
+        (table.table, typed_again, current_state_schema(columns)),
+        (versions.table, {}, history_schema(columns)),
+    ):
+        each.refuse_change_feed()
+        fit(each, columns, run, noted)
+        each.add_columns([field for field in whole if field.name not in each.schema.names])
         mark_retired(each, retired)
     snapshot = taken.complete()
     assert snapshot is not None, entity

@@ -26,6 +26,7 @@ from sfcdc_assets.timeline.read_rows import read_schema
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
 from sfcdc_assets.timeline.timeline import OrgRead, Timeline
 from sfcdc_assets.timeline.version_columns import current_state_schema, history_schema
+from sfcdc_assets.timeline.versions import with_batches
 
 _ONE_TEXT = ["record_id", "field", "position", "origin", "sha256"]
 """Rows of `text_fields` that agree in these say the same."""
@@ -79,18 +80,10 @@ class KeyRangeTask:
         if self.roll_back_to is not None:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
-        done = -1
-        position = pl.col("position")
-        for org_read, read in reads:
-            timeline.follow(changes.filter(position.is_between(done, org_read.until, closed="right")))
-            timeline.block(
-                changes.filter(position.is_between(max(done, org_read.until), org_read.position, closed="right"))
-            )
-            timeline.put(org_read, read)
-            done = org_read.position
-        timeline.follow(changes.filter(position.is_between(done, self.up_to, closed="right")))
+        timeline.take(changes, reads, self.up_to)
         if self.all_suspect:
             timeline.suspect_all()
+        timeline.rows = with_batches(taken, timeline.rows, self.batch)
         return self._written(key_range, parts, timeline)
 
     def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:

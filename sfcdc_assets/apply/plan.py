@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
 from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, batch_end, older_events
 from sfcdc_assets.apply.entity_tables import EntityTables
+from sfcdc_assets.apply.read_order import last_below, org_reads_in_order
 from sfcdc_assets.key_ranges.key_ranges import (
     KeyRange,
     key_ranges_of_snapshot,
@@ -106,7 +107,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         batch.without_ids(),
         new,
         read_backs,
-        _seen_until(tables, _org_reads(complete, new, read_backs, ever_blocked)),
+        _seen_until(tables, org_reads_in_order(complete, new, read_backs, ever_blocked)),
         new[0].position if rolls_back else None,
         entity_suspect,
         suspected,
@@ -142,7 +143,7 @@ def _blocked_from(
     for suspect in answered:
         position = suspect.position_on(tables.channel)
         before = [
-            d for d in blocked if suspect.reason in OF_A_SNAPSHOT and _last_below(watermarks, position) < d <= position
+            d for d in blocked if suspect.reason in OF_A_SNAPSHOT and last_below(watermarks, position) < d <= position
         ]
         found.append(min([position, *before]) - 1)
     return found
@@ -157,7 +158,7 @@ def _batch(
     up_to: int | None,
 ) -> tuple[Batch, SuspectEntity | None, list[int], list[int]]:
     """Return the events to apply; one that makes the entity suspect, if it is new; positions of the unanswered entries
-    about the entity, and of all there ever were.
+    about the entity, and of all there ever were or will be up to the `latest` watermark.
 
     The range begins before the applied position where a reading's watermark does, or an entry that it answers: events
     that waited for it lie there. It is read up to the `latest` watermark: what is not applied before a reading becomes
@@ -174,14 +175,15 @@ def _batch(
     whole, end = end, batch_end(tables.raw_events, entity, channel, after, max(applied, watermark, latest), end)
     older = partial(_older, tables)
     batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
-    answered = [found.position for found in batch.entity_suspects if found.position <= watermark]
-    found = next((found for found in batch.entity_suspects if found.position > watermark), None)
+    # A record may be read back after an event that waits for its transaction's end: the read hides what that one did.
+    told = [found.position for found in batch.entity_suspects]
+    found = next((found for found in batch.entity_suspects if watermark < found.position <= end), None)
     if found is not None:
         blocked.append(found.position)
         end = found.position - 1
         batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
     batch = replace(batch, has_more=found is None and end < whole)
-    return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *answered, *blocked})
+    return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *told, *blocked})
 
 
 def _older(tables: EntityTables, events: pl.DataFrame) -> frozenset[int]:
@@ -194,41 +196,6 @@ def _older(tables: EntityTables, events: pl.DataFrame) -> frozenset[int]:
     return older_events(events, tables.taken.copies(), breaks)
 
 
-def _org_reads(
-    complete: Sequence[CompleteSnapshot],
-    new: Sequence[CompleteSnapshot],
-    read_backs: Sequence[ReadBack],
-    suspected: Sequence[int],
-) -> tuple[OrgRead, ...]:
-    """Return new snapshots and read-backs in the order of their watermarks, those of one watermark in that of their
-    reading. An entry about the entity stops events until the next snapshot, which answers it."""
-    read_after = {each.number: each.after_read_back for each in new}
-    found = [
-        OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
-        for each in new
-    ]
-    found += [
-        OrgRead(each.position, 0, read_back=each.number, seen_until=each.seen_until, polled=each.seen_until is not None)
-        for each in read_backs
-    ]
-    watermarks = [-1, *(snapshot.position for snapshot in complete)]
-    return tuple(
-        replace(
-            each,
-            until=min(
-                [
-                    each.position,
-                    *(d - 1 for d in suspected if _last_below(watermarks, each.position) < d <= each.position),
-                ]
-            ),
-        )
-        for each in sorted(
-            found,
-            key=lambda each: (each.position, each.read_back or read_after[each.snapshot], each.snapshot),
-        )
-    )
-
-
 def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:
     """Return the reads with the time up to which the events before them tell of everything; of a poll the ones before
     it did. Commits come in no strict order of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
@@ -238,11 +205,6 @@ def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[Org
         org_read if org_read.polled else replace(org_read, seen_until=known.get(org_read.until))
         for org_read in org_reads
     )
-
-
-def _last_below(watermarks: Sequence[int], position: int) -> int:
-    """Return the last snapshot's watermark before a position: entries up to it were answered by it."""
-    return max(watermark for watermark in watermarks if watermark < position)
 
 
 def _of_table(

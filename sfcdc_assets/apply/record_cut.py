@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut, newest_cuts, was_rebuilt_after
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.channel_kinds import is_polled
 
 WAITED_MS = 300_000
 """How long a cut waits for an entity that the next run can bring along: from the first event on that no cut has."""
@@ -94,6 +96,8 @@ def note_cut_of(
     next_run = {state.entity for state in states if why[state.entity] and state.has_work} - ahead - set(failed)
     waited_for = {each for each in ahead if lagged.get(each) != AHEAD and not is_unproven} | (next_run - lagged.keys())
     events = RawEvents.open(warehouse)
+    polled = is_polled(channel)
+    as_of = polled_until(warehouse, states, newest) if polled else {}
     if waited_for and now_ms - _waits_since(newest, events, channel, now_ms) < WAITED_MS:
         return CutNoted(None, rows_are_ahead=bool(ahead))
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
@@ -108,16 +112,18 @@ def note_cut_of(
         if reason == AHEAD and is_unproven:
             lagging.append(Lagging(state.entity, state.applied, None, now, reason))
         elif reason:
-            lagging.append(_lagging(state, reason, newest, events, now))
+            shown = as_of.get(state.entity) if polled else events.last_commit_timestamp(channel, state.applied or 0)
+            lagging.append(_lagging(state, reason, newest, shown, now))
     if not any(path.startswith(f"{current_state.LAYER}/") for path in tables):
         return CutNoted(None)
-    committed = events.last_commit_timestamp(channel, position)
+    committed = max(as_of.values(), default=None) if polled else events.last_commit_timestamp(channel, position)
     cut = Cut(
         channel,
         position,
         committed,
         dict(sorted(tables.items())),
         lagging=tuple(sorted(lagging, key=lambda each: each.entity)),
+        as_of=as_of,
     )
     if newest is not None and len(lagging) == len(states) and (newest.tables, newest.lagging) == (tables, cut.lagging):
         return CutNoted(None, rows_are_ahead=bool(ahead))
@@ -168,15 +174,40 @@ def _waits_since(newest: Cut | None, events: RawEvents, channel: str, now_ms: in
     return int(first.timestamp() * 1000) if first is not None else now_ms
 
 
-def _lagging(state: EntityState, reason: str, newest: Cut | None, events: RawEvents, now: datetime) -> Lagging:
+def _lagging(state: EntityState, reason: str, newest: Cut | None, as_of: datetime | None, now: datetime) -> Lagging:
+    """Return how an entity lags. `as_of`: that of its tables as they are now."""
     before = newest.lag_of(state.entity) if newest is not None else None
     since = before.since if before is not None else now
     if reason in (AHEAD, DAMAGED):
         if newest is not None and before is None and newest.tables_of(state.entity):
-            return Lagging(state.entity, newest.position, newest.commit_timestamp, since, reason)
-        position, as_of = (before.position, before.as_of) if before is not None else (None, None)
-        return Lagging(state.entity, position, as_of, since, reason)
+            return Lagging(state.entity, newest.position, newest.time_of(state.entity), since, reason)
+        position, then = (before.position, before.as_of) if before is not None else (None, None)
+        return Lagging(state.entity, position, then, since, reason)
     if before is not None and (state.applied is None or state.applied == before.position):
         return Lagging(state.entity, state.applied, before.as_of, since, reason)
-    as_of = events.last_commit_timestamp(state.channel, state.applied) if state.applied is not None else None
-    return Lagging(state.entity, state.applied, as_of, since, reason)
+    return Lagging(state.entity, state.applied, as_of if state.applied is not None else None, since, reason)
+
+
+_NOT_NOTED = PollNote()
+
+
+def polled_until(warehouse: Warehouse, states: Sequence[EntityState], newest: Cut | None) -> dict[str, datetime]:
+    """Return, of those that say so, up to when (UTC, by the org's clock) everything that the org had committed is in
+    the tables as `states` have them: each is asked at a time of its own, and what no row of `raw_events` shows, the
+    notes of its polls do.
+
+    A poll whose rows are not in them yet does not count: then it is the time of the cut before (`newest`), or of the
+    copy.
+    """
+    notes = read_poll_notes(warehouse)
+    found = dict(newest.as_of) if newest is not None else {}
+    found = {state.entity: found[state.entity] for state in states if state.entity in found}
+    for state in states:
+        note = notes.get(state.entity, _NOT_NOTED)
+        times = [state.copied_at] if state.snapshot_applied >= state.snapshot_complete else []
+        times += [note.seen_until_ms] if note.read_back <= state.read_back_applied else []
+        shown = max((each for each in times if each), default=None)
+        if shown is not None:
+            moment = datetime.fromtimestamp(shown / 1000, UTC)
+            found[state.entity] = max(moment, found.get(state.entity, moment))
+    return found

@@ -26,10 +26,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.apply.applied import APPLIED, Applied
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.lost_job import lost_workers
 from sfcdc_assets.apply.task_assignment import partition_keys, shares
+from sfcdc_assets.apply.task_failures import TaskFailed, lost_workers
 from sfcdc_assets.runtime.concurrency import all_side_by_side, outcome_of
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.timeline.changes import CHANGES
 
 _ENTITY = pa.field("entity", pa.int32())
@@ -48,15 +47,6 @@ AT_ONCE, BYTES_AT_ONCE = 8, 16_000_000
 that it takes no more memory than for one large file."""
 _FAILED = -1
 """The key range of a change that is none: `error` says why a file of events could not be read."""
-
-
-class TaskFailed(SfcdcError):
-    """A task could not do its part for an entity. `trace`: the worker's traceback."""
-
-    def __init__(self, entity: str, trace: str) -> None:
-        self.entity = entity
-        self.trace = trace
-        super().__init__(trace.strip().splitlines()[-1])
 
 
 Outcome = tuple[Applied, ...] | Exception

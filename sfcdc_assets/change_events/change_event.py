@@ -13,6 +13,7 @@ from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.type_conversion import CellValue
 from sfcdc_assets.salesforce.api_name import is_api_name
+from sfcdc_assets.salesforce.record_id import may_be_named, to_18_characters
 
 Cell = tuple[int, CellValue]
 """A column's index and its value; None is an explicit null."""
@@ -71,9 +72,11 @@ def header_of(values: Mapping[str, Any], change_type: str) -> ChangeEventHeader:
     if not is_api_name(values["entityName"]):
         # It would become a folder and a part of addresses. It is not quoted: a stranger may have written it.
         raise HeaderError("its entityName is not the API name of an object")
+    if not values["recordIds"] or not all(map(may_be_named, values["recordIds"])):
+        raise HeaderError("its recordIds name no record, or not by an id")
     return ChangeEventHeader(
         values["entityName"],
-        tuple(values["recordIds"]),
+        tuple(map(to_18_characters, values["recordIds"])),
         ChangeType.of_symbol(change_type),
         values["changeOrigin"],
         values["transactionKey"],

@@ -47,11 +47,6 @@ class ChangeType(StrEnum):
         """Whether the event sets every field of its schema, null where null."""
         return self in (ChangeType.CREATE, ChangeType.UNDELETE)
 
-    @property
-    def needs_read_back(self) -> bool:
-        """Whether the records' state cannot be known from this event."""
-        return self.is_gap or self in (ChangeType.SNAPSHOT, ChangeType.UNKNOWN)
-
 
 _BY_SYMBOL: dict[str, ChangeType] = {member.value: member for member in ChangeType}
 

@@ -17,6 +17,7 @@ from sfcdc_assets.change_events.errors import PayloadError
 from sfcdc_assets.change_events.event_cells import EventCells, Update
 from sfcdc_assets.change_events.event_schema import (
     HEADER_FIELD,
+    SchemaField,
     compile_avro,
     entity_of_schema,
     header_schema,
@@ -29,6 +30,16 @@ _REMEMBERED_UPDATES = 1024
 """Updates of an org repeat a few sets of fields; what each set means is worked out once."""
 
 
+@lru_cache(maxsize=32)
+def _compiled(schema_json: str) -> tuple[str, tuple[SchemaField, ...], Any, tuple[str, ...]]:
+    """Return what a schema says of its events, whatever columns are read of them: a process meets the same few in batch
+    after batch, and to compile one takes as long as to decode a hundred events."""
+    schema = parse_event_schema(schema_json)
+    header, symbols = plain_change_type(header_schema(schema))
+    body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
+    return entity_of_schema(schema), schema_fields(schema), compile_avro(body), symbols
+
+
 class EventDecoder:
     """Decodes the Avro payloads of one schema id to the cells of one entity's columns; compiled once, used for many.
 
@@ -37,13 +48,8 @@ class EventDecoder:
 
     def __init__(self, schema_json: str, columns: Sequence[Column]) -> None:
         """Compile the schema. Raise `EventSchemaError` when `schema_json` is no change event schema."""
-        schema = parse_event_schema(schema_json)
-        header, self._symbols = plain_change_type(header_schema(schema))
-        self._layout = schema_fields(schema)
-        self._entity = entity_of_schema(schema)
+        self._entity, self._layout, self._avro_schema, self._symbols = _compiled(schema_json)
         self._cells = EventCells(self._entity, self._layout, columns)
-        body = {**schema, "fields": [{**schema["fields"][0], "type": header}, *schema["fields"][1:]]}
-        self._avro_schema = compile_avro(body)
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:

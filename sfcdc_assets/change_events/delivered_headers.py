@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.batch.header_columns import HEADER_COLUMNS, header_row
 from sfcdc_assets.change_events.errors import EventSchemaError, HeaderError
 from sfcdc_assets.change_events.header import header_record
 from sfcdc_assets.change_events.payload_form import PayloadForm, form_of
+from sfcdc_assets.salesforce.channel_members import entity_of_change_event
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 
 FEWEST_AT_ONCE = 16
@@ -32,22 +34,29 @@ def read_headers(
     errors: list[str | None] = [None] * len(events)
     parts: list[pa.Table] = []
     order: list[np.ndarray] = []
+    entities = {schema_id: _entity_of(schema_of(schema_id)) for schema_id in {event.schema_id for event in events}}
     for form, schema, numbers in _groups(events, schema_of):
         left = numbers
         many = _many(form, schema) if len(numbers) >= FEWEST_AT_ONCE else None
         if many is not None:
             taken, read = many.read(payloads if len(numbers) == len(events) else payloads.take(pa.array(numbers)))
-            parts.append(read)
+            wanted = pa.array([entities[events[number].schema_id] for number in numbers[taken].tolist()], pa.string())
+            agree = pc.fill_null(pc.equal(read["entity_name"], wanted), fill_value=True)
+            taken[np.flatnonzero(taken)] = agree.to_numpy()
+            parts.append(read.filter(agree))
             order.append(numbers[taken])
             left = numbers[~taken]
         rows, of_rows = [], []
         for number in left.tolist():
             event = events[number]
             try:
-                rows.append(header_row(form.read_header(event.payload, schema_of(event.schema_id))))
+                header = form.read_header(event.payload, schema_of(event.schema_id))
+                if entities[event.schema_id] not in (None, header.entity_name):
+                    raise HeaderError(f"its entityName is not {entities[event.schema_id]}, whose schema it names")
             except HeaderError as error:
                 errors[number] = str(error)
             else:
+                rows.append(header_row(header))
                 of_rows.append(number)
         parts.append(pa.Table.from_pylist(rows, schema=HEADER_COLUMNS))
         order.append(np.array(of_rows, np.int64))
@@ -77,6 +86,14 @@ def _groups(
         return [(*groups[0], np.arange(len(events)))]
     numbers = np.array([group_of[event.payload[:1]][event.schema_id] for event in events], np.int64)
     return [(form, schema, np.flatnonzero(numbers == group)) for group, (form, schema) in enumerate(groups)]
+
+
+def _entity_of(schema: Schema) -> str | None:
+    """Return the object whose events have a schema; None where that is not known."""
+    try:
+        return None if schema is None else entity_of_change_event(str(schema.get("name")))
+    except ValueError:
+        return None
 
 
 def _key(schema: Schema) -> str:

@@ -43,10 +43,19 @@ def parse_event_schema(schema_json: str) -> dict[str, Any]:
     record's."""
     try:
         schema = json.loads(schema_json)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EventSchemaError(f"it is not JSON ({error})") from error
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         raise EventSchemaError("it is not a record with fields")
+    return schema
+
+
+def parse_change_schema(schema_json: str) -> dict[str, Any]:
+    """Return the schema of a change event as a dictionary. Raises `EventSchemaError` for one that has no header, or
+    fields that are none: what is kept of a schema is kept for ever."""
+    schema = parse_event_schema(schema_json)
+    header_schema(schema)
+    schema_fields(schema)
     return schema
 
 
@@ -86,7 +95,10 @@ def schema_fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:
     fields = schema.get("fields")
     if not isinstance(fields, list):
         raise EventSchemaError("it is not a record with fields")
-    named = dict(named_types(schema))
+    try:
+        named = dict(named_types(schema))
+    except RecursionError:
+        raise EventSchemaError("its types are nested too deep") from None
     return tuple(_field(position, field, named, nested=True) for position, field in enumerate(fields))
 
 
@@ -115,7 +127,9 @@ def _field(position: int, field: Any, named: Mapping[str, Mapping[str, Any]], *,
         resolved: Any = named.get(branch, branch) if isinstance(branch, str) else branch
         avro_type = resolved.get("type") if isinstance(resolved, Mapping) else resolved
         if avro_type == "record" and nested:
-            inner = resolved.get("fields", ())
+            inner = resolved.get("fields", ()) if isinstance(resolved, Mapping) else None
+            if not isinstance(inner, list | tuple):
+                raise EventSchemaError(f"field {position} has a record without fields")
             children = tuple(_field(index, child, named, nested=False) for index, child in enumerate(inner))
         elif avro_type != "null" and scalar is None:
             scalar = str(avro_type)
@@ -136,7 +150,8 @@ def _named_types(node: Any, namespace: str) -> Iterator[tuple[str, Mapping[str, 
             namespace = str(node.get("namespace") or namespace)
             yield node["name"], node
             yield f"{namespace}.{node['name']}", node
-        for field in node.get("fields", ()):
+        fields = node.get("fields")
+        for field in fields if isinstance(fields, list) else ():
             if isinstance(field, Mapping):
                 yield from _named_types(field.get("type"), namespace)
         for part in ("items", "values"):

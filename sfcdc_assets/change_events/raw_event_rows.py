@@ -98,20 +98,26 @@ def land(
     if quarantined:
         rows = rows.take(pa.array(readable))
     rows = pa.table(dict(zip(rows.column_names + headers.column_names, rows.columns + headers.columns, strict=True)))
-    keys = [checkpoint.transaction_key, *headers["transaction_key"].to_pylist()]
-    begins = [number for number, (before, key) in enumerate(pairwise(keys)) if before != key]
-    # A transaction that begins ends the one before it.
-    completed = int(positions[readable[begins[-1]]]) - 1 if begins else checkpoint.complete_position
+    keys = headers["transaction_key"].to_pylist()
     last = checkpoint.position + len(events)
     landed = replace(
         checkpoint,
         position=last,
-        transaction_key=keys[-1],
+        transaction_key=keys[-1] if keys else checkpoint.transaction_key,
         resume=resume,
-        complete_position=last if complete else completed,
+        complete_position=last if complete else completed_by(checkpoint, positions[readable].tolist(), keys),
         open_from=open_from(checkpoint, events, resume),
     )
     return Landed(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
+
+
+def completed_by(checkpoint: StreamCheckpoint, positions: Sequence[int], keys: Sequence[str]) -> int:
+    """Return the last position that ends a transaction, once events with these positions and transaction keys are
+    landed: one that begins ends the one before it."""
+    begins = [
+        number for number, (before, key) in enumerate(pairwise([checkpoint.transaction_key, *keys])) if before != key
+    ]
+    return positions[begins[-1]] - 1 if begins else checkpoint.complete_position
 
 
 def _rows(channel: str, positions: Rows, events: Sequence[DeliveredEvent], payloads: pa.Array) -> pa.Table:

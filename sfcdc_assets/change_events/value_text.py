@@ -20,6 +20,15 @@ def number_text(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def bulk_number_text(value: float) -> str:
+    """Return a number as Bulk API 2.0 writes it, which is how Java prints a double: 1.0, 0.001, 1.2345678E7, 1.0E-4."""
+    if isinstance(value, int) or value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{int(exponent) + len(text) - 1}"
+
+
 def date_text(days: int) -> str:
     """`1969-12-31` for -1."""
     return (_EPOCH + timedelta(days=days)).isoformat()

@@ -21,7 +21,7 @@ def accept(
         list[str], typer.Option(metavar="ENTITY", help="Accept the read of this entity; may be given several times.")
     ],
 ) -> None:
-    """Apply a read of the org that was not believed, because too many rows would be deleted by it.
+    """Accept a read of the org that was held back because it would delete too many rows.
 
     `sfcdc status` names such reads. Look first: with a lost permission the records are still there, and giving it back
     is the remedy. What is accepted here the next run applies. Makes no API calls. Exit code 1 where nothing waits.

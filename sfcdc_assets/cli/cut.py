@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from sfcdc_assets import open_cut
 from sfcdc_assets.cli.terminal.output import say
-from sfcdc_assets.consistent_cut import open_cut
 from sfcdc_assets.lake.errors import EntitiesLag
 from sfcdc_assets.settings.settings import load_settings
 
@@ -42,14 +42,20 @@ def cut(
         raise EntitiesLag(found.lagging)
     list(opened.values())  # raises where a version is gone: what is printed can be opened
     committed = _iso(found.commit_timestamp)
+    as_of = opened.as_of
     if as_json:
         description = {"channel": wanted, "position": found.position, "commit_timestamp": committed}
         lagging = [{**asdict(each), "as_of": _iso(each.as_of), "since": _iso(each.since)} for each in found.lagging]
-        say(json.dumps({**description, "tables": dict(found.tables), "lagging": lagging}))
+        shown = {entity: _iso(moment) for entity, moment in as_of.items()}
+        say(json.dumps({**description, "tables": dict(found.tables), "lagging": lagging, "as_of": shown}))
         return
     say(f"# {wanted} at position {found.position}, last commit {committed or 'none yet'}")
     for each in found.lagging:
         say(f"# {each}")
+    for entity in found.as_of:
+        moment = as_of.get(entity)
+        if moment is not None and found.lag_of(entity) is None:
+            say(f"# {entity} as of {moment:%Y-%m-%d %H:%M:%S} UTC")
     for path, version in found.tables.items():
         say(f"{path}\t{version}")
 

@@ -100,7 +100,7 @@ def dev(
         say(f"For `sfcdc status` in another terminal:  . {shlex.quote(str(shared))}", err=True)
         fail_lost_runs(home)
         spark = None if has_spark else stack.enter_context(SparkProcess(environment, home))
-        ui = stack.enter_context(DagsterUi(workspace, home, port, environment))
+        ui = stack.enter_context(DagsterUi(workspace, home, port, environment, settings.log_format))
         _wait(ui, spark, interruption)
     say(f"Stopped. Everything is kept in {directory}.", err=True)
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from sfcdc_assets.cli.doctor_objects import show_objects
 from sfcdc_assets.cli.local_dagster.dagster_ui import free_port
 from sfcdc_assets.cli.terminal.output import Screen, say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
@@ -25,14 +26,27 @@ from sfcdc_assets.runtime.errors import counted
 def doctor(
     *,
     port: Annotated[int, typer.Option(metavar="N", help="Check this port for the Dagster UI of `sfcdc dev`.")] = 3000,
+    objects: Annotated[
+        bool,
+        typer.Option(
+            "--objects", help="List every object of the org instead: how it is fed or could be, and its cost."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Check the set-up, from Java to the allowances of the org, and say how to mend what is wrong.
+    """Check the set-up, from Java to the org's allowances, and say how to fix what is wrong.
 
     Each line has what was found and what to do about it. Nothing is written but a table that is removed again, and no
     event is delivered; it takes some API requests for each object, and a Bulk job of one row for each that was never
     copied. Exit code 0 when all would work, 1 when something would fail. Values of secrets are never shown.
+
+    With --objects: rows, changes of the last 24 hours, what feeds each object and what polling it takes of the org's
+    API requests, and which deserve change events or a PushTopic. Writes nothing, and says how many requests it took: a
+    few, and one for each five objects that have records.
     """
+    if objects:
+        show_objects(as_json=as_json)
+        return
     found = examine(Machine(os.environ, port, free_port, clock.now_ms))
     findings = list(found) if as_json else _shown(found)
     if as_json:

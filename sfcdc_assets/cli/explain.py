@@ -70,7 +70,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
 ) -> None:
-    """Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from where.
+    """Show every value that a field, or a whole record, has had: since when, by whom, in which transaction, from where.
 
     Of a record of a PushTopic: which notifications and reads made it, and what is suspect. Of an event: where it lies,
     which commit and run landed it, what it says, and why it could not be read. Users have their names where User is

@@ -22,7 +22,7 @@ class DagsterHomeMissing(SfcdcError):
 
 @stops_at_once
 def forget_samples() -> None:
-    """Delete the rows that materializations have shown in Dagster from its event log.
+    """Delete sample rows, which materializations have shown, from Dagster's event log.
 
     For when SFCDC_SAMPLE_ROWS was set, or a release that always showed ten rows has run: Dagster keeps the newest of
     each partition for ever. Every materialization stays, with its figures. Set SFCDC_SAMPLE_ROWS to 0 first, or the
@@ -31,19 +31,21 @@ def forget_samples() -> None:
     Works on the instance of DAGSTER_HOME and is safe beside its webserver and daemon. PostgreSQL frees the space with
     its next vacuum, and backups keep what they have. Makes no API calls.
     """
+    settings = load_settings()
+    say(f"Samples deleted from {counted(forget_stored_samples(), 'event')}.")
+    if settings.sample_rows:
+        say("SFCDC_SAMPLE_ROWS is still set: the next run stores new ones.", err=True)
+
+
+def forget_stored_samples() -> int:
+    """Delete samples from the event log of DAGSTER_HOME; returns from how many events. Raises `DagsterHomeMissing`."""
     if not os.environ.get("DAGSTER_HOME"):
         raise DagsterHomeMissing
     import dagster as dg  # noqa: PLC0415 - the check above answers at once
 
-    from sfcdc_assets.orchestration.assets.keys import PREFIX  # noqa: PLC0415
-    from sfcdc_assets.orchestration.jobs.event_log import Ours  # noqa: PLC0415
-    from sfcdc_assets.orchestration.jobs.forget_runs import JOBS  # noqa: PLC0415
-    from sfcdc_assets.orchestration.jobs.run_config import OF_THE_ORG, ORG_TAG  # noqa: PLC0415
+    from sfcdc_assets.definitions import ASSETS  # noqa: PLC0415
+    from sfcdc_assets.orchestration.jobs import ours  # noqa: PLC0415
     from sfcdc_assets.orchestration.jobs.stored_samples import forget_samples_of  # noqa: PLC0415
 
-    settings = load_settings()
     with dg.DagsterInstance.get() as instance:
-        count = forget_samples_of(instance, Ours(PREFIX, JOBS, OF_THE_ORG.get(ORG_TAG)))
-    say(f"Samples deleted from {counted(count, 'event')}.")
-    if settings.sample_rows:
-        say("SFCDC_SAMPLE_ROWS is still set: the next run stores new ones.", err=True)
+        return forget_samples_of(instance, ours(ASSETS))

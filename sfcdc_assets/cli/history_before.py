@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sfcdc_assets.cli.syncing.history_progress import HistoryProgress
+from sfcdc_assets.cli.terminal.options import moment_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
@@ -59,7 +60,7 @@ def history_before(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
 ) -> None:
-    """Add versions from before day zero to `history`, as the org's field history (AccountHistory and its like) tells.
+    """Add versions from before the first snapshot to `history`, from the org's field history (AccountHistory ...).
 
     Salesforce keeps changes of tracked fields for 18 to 24 months. They are folded backwards from each record's first
     known version; `_certain_fields` names the columns whose values are proven, the others are unknown. What events and
@@ -97,11 +98,7 @@ def history_before(
 
 def _moment(text: str) -> datetime:
     """Return the beginning of a day, or a moment, in UTC where it has no zone. Raises `SettingsError`."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise SettingsError("--tracked-since", f"{text} is no date", "Write one as 2026-01-31") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    moment = moment_of(text, "--tracked-since")
     now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     if not now - KEPT <= moment <= now:
         raise SettingsError(

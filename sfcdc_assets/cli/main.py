@@ -16,38 +16,48 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sfcdc_assets.cli.terminal.output import say
+from sfcdc_assets.cli.terminal.output import log_as_json, say, say_error
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.settings.setting_values import ORG, as_set_here
+from sfcdc_assets.settings.setting_values import ORG, as_set_here, environment, values_of
 
 COMMANDS = {
     "emulator": "Serve an emulated Salesforce org over TLS on this machine until interrupted.",
     "sync": "Poll every channel and bring the tables up to date, through Dagster, in this process.",
     "status": "Show each channel's checkpoint and each entity's table. Reads the tables only; makes no API calls.",
-    "doctor": "Check the set-up, from Java to the allowances of the org, and say how to mend what is wrong.",
+    "doctor": "Check the set-up, from Java to the org's allowances, and say how to fix what is wrong.",
     "verify": "Compare each entity's table with the org, record by record and field by field.",
-    "explain": "Show the chain of values of a field, or of a whole record: when, by whom, in which transaction, from "
-    "where.",
-    "topics": "List the PushTopics of the org beside those of the files, or bring the org to the files.",
-    "accept": "Apply a read of the org that was not believed, because too many rows would be deleted by it.",
-    "rebuild": "Build an entity's tables again from raw_events and all that was read of the org: the same rows.",
-    "history-before": "Add versions from before day zero to `history`, as the org's field history (AccountHistory and "
-    "its like) tells.",
-    "maintain": "Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on "
-    "its age.",
-    "forget-samples": "Delete the rows that materializations have shown in Dagster from its event log.",
+    "explain": "Show every value that a field, or a whole record, has had: since when, by whom, in which transaction, "
+    "from where.",
+    "topics": "Compare the org's PushTopics with the files that define them, or apply the files to the org.",
+    "accept": "Accept a read of the org that was held back because it would delete too many rows.",
+    "rebuild": "Rebuild an entity's tables from stored events and snapshots, to the same rows, or from a new snapshot.",
+    "history-before": "Add versions from before the first snapshot to `history`, from the org's field history "
+    "(AccountHistory ...).",
+    "maintain": "Compact, vacuum and prune the warehouse, so that it stays fast as it ages.",
+    "forget": "Erase records from every table, old files included, and keep them out.",
+    "forget-samples": "Delete sample rows, which materializations have shown, from Dagster's event log.",
     "cut": "Show a consistent cut: the Delta version of every table at one position between two transactions.",
+    "changes": "Print what has changed in an entity since a token, one JSON object a line, up to the newest cut.",
+    "certify": "Write a certificate of the newest consistent cut, or check one.",
     "sql": "Ask the tables in SQL (DuckDB), all at one consistent cut.",
-    "views": "Write the views of `sfcdc sql` to a DuckDB file that other tools open.",
+    "views": "Write the views of `sfcdc sql` for other tools: to a DuckDB file, or as SQL for another engine.",
     "dbt-sources": "Print a dbt `sources.yml` of the views that `sfcdc views` writes, with descriptions of every "
     "column.",
     "push": "Push a text to a generic channel, and print how many subscribers it was sent to and who is online.",
-    "demo": "Copy an emulated org, follow its changes of every kind, and compare every table with the org field by "
-    "field.",
+    "demo": "Copy an emulated org, follow its changes of every kind, and compare every table with it, field by field.",
     "dev": "Serve the Dagster UI on 127.0.0.1 with the sensors on, until interrupted.",
-    "spark": "Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.",
+    "spark": "Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share.",
 }
 """Each with the first paragraph of its own help."""
+
+PANELS = {
+    "Start": ("demo", "dev", "doctor", "emulator", "spark"),
+    "Copy, and see that it is right": ("sync", "status", "verify", "explain", "certify"),
+    "Ask the tables": ("sql", "changes", "cut", "views", "dbt-sources"),
+    "Repair and maintain": ("rebuild", "accept", "history-before", "maintain", "forget", "forget-samples"),
+    "PushTopics and generic channels": ("topics", "push"),
+}
+"""What `sfcdc --help` puts together, and in which order."""
 
 
 def function_of(command: str) -> Any:
@@ -121,15 +131,16 @@ class Commands(ShownGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, summary in COMMANDS.items():
-            self.add_command(LaterCommand(name, help=summary))
+        for panel, names in PANELS.items():
+            for name in names:
+                self.add_command(LaterCommand(name, help=COMMANDS[name], rich_help_panel=panel))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; exit 1 with the sentence of an `SfcdcError`."""
         try:
             return super().invoke(ctx)
         except SfcdcError as error:
-            say(f"sfcdc: {error}", err=True)
+            say_error(error)
             raise typer.Exit(1) from error
 
 
@@ -153,7 +164,12 @@ def sfcdc(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Keep a Delta Lake copy of a Salesforce org true from its change events. Settings are SFCDC_* environment
-    variables or a .env file; the README lists them."""
+    """Keep a Delta Lake copy of a Salesforce org current from its change events. New here? `sfcdc demo` needs no org;
+    with settings for your own org, begin with `sfcdc doctor`. Settings are SFCDC_* environment variables or lines of a
+    .env file; the README lists them."""
     if org is not None:
         os.environ[ORG] = org
+    given = environment()
+    name = given.get(ORG)
+    if values_of(name, given, ["log_format"]).get("log_format") == "json":
+        log_as_json(name)

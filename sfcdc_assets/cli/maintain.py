@@ -12,6 +12,7 @@ from sfcdc_assets.cli.terminal.stopping import drawing, stops_at_once
 from sfcdc_assets.lake.maintenance.maintain import TableDone, maintain_with_settings, summary_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.settings import load_settings
 
 
@@ -20,7 +21,7 @@ def maintain(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, when all is done, instead of lines.")] = False,
 ) -> None:
-    """Compact, vacuum and prune the warehouse, so that what a run costs depends on what is new and not on its age.
+    """Compact, vacuum and prune the warehouse, so that it stays fast as it ages.
 
     Packs the small files of tables that are only appended to; forgets consistent cuts as they age
     (SFCDC_CUT_BATCH_HOURS, SFCDC_CUT_MINUTE_HOURS, SFCDC_CUT_HOUR_HOURS, SFCDC_CUT_RETENTION_DAYS); deletes files and
@@ -41,7 +42,7 @@ def maintain(
     with drawing() as terminal, Screen(file=terminal).status("Maintaining raw_events ...") as progress:
         for each in maintain_with_settings(warehouse, settings, clock.now_ms()):
             done.append(each)
-            progress.update(f"{len(done)} tables done, last {each.table}, {each.seconds:.1f} s")
+            progress.update(f"{counted(len(done), 'table')} done, last {each.table}, {each.seconds:.1f} s")
             if not as_json and each.is_worth_telling:
                 say(str(each))
     if as_json:

@@ -80,7 +80,7 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Build an entity's tables again from raw_events and all that was read of the org: the same rows.
+    """Rebuild an entity's tables from stored events and snapshots, to the same rows, or from a new snapshot.
 
     They are built beside the present ones and take their place at the end: a rebuild that fails or is stopped changes
     nothing. Asks the org for what is new in its stream only, or, with --from-org, for a new snapshot, with which
@@ -124,8 +124,11 @@ def rebuild(
         say(f"{each}: {counted(typed.rows, 'event')} read, {typed.changed:,} typed differently{kept}.", err=True)
     if not entities and accept is None and not topics:
         return  # nothing of the stream was passed over
+    # In other channels nothing was passed over.
+    fed = {channel_of(warehouse, each, settings.feeding_channels) for each in entities}
+    only = None if accept is not None or topics else fed
     with dagster_instance() as instance:
-        sync_channels(instance, until_caught_up=True, report=lambda line: say(line, err=True))
+        sync_channels(instance, until_caught_up=True, report=lambda line: say(line, err=True), only=only)
 
 
 def _check_channel(settings: Settings, channel: str) -> None:

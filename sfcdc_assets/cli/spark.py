@@ -14,8 +14,8 @@ from sfcdc_assets.cli.terminal.stopping import before_stopping, stops_at_once
 from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark import standing
-from sfcdc_assets.spark.class_recording import prepare
 from sfcdc_assets.spark.server import listening, watch
+from sfcdc_assets.spark.warm_up import prepare
 from sfcdc_assets.spark.worker_archive import pack
 from sfcdc_assets.spark.worker_archive import settings as pack_settings
 
@@ -30,7 +30,7 @@ def spark(
     ] = None,
     parent: Annotated[int | None, typer.Option("--parent", hidden=True)] = None,
 ) -> None:
-    """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share, until interrupted.
+    """Keep a Spark running that `sfcdc sync` and Dagster's runs on this machine share.
 
     It saves each of them the start of a Java process. They find it by the file SFCDC_SPARK_STANDING, and do without
     when it is not there, or has other code or options than they. It listens on the loopback interface only, and asks

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfcdc_assets.cli.sql_extra import Labels, require_duckdb
+from sfcdc_assets.cli.terminal.options import Labels, moment_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets.sql.as_of_time import moment_of
+from sfcdc_assets.sql.kept_views import require_duckdb
 from sfcdc_assets.sql.prompt import HELP, converse
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def sql(
     if form not in list(Format):
         raise typer.BadParameter(f"{form!r} is none of {', '.join(Format)}", param_hint="--format")
     chosen = Format.JSON if as_json else Format(form)
-    moment = moment_of(at) if at is not None else None
+    moment = moment_of(at, "--at") if at is not None else None
     with opened(load_settings().warehouse, moment, strict=strict, labels=labels) as tables:
         if query is None and sys.stdin.isatty():
             _converse(tables, chosen, moment)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 import typer
 
 from sfcdc_assets.cli.terminal.fitting_table import Column, print_table
+from sfcdc_assets.cli.terminal.interruption import Interruption
 from sfcdc_assets.cli.terminal.output import Screen, say
 from sfcdc_assets.entities.refused_reads import sentences
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.polls.polled_objects import reasons
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.channel_kinds import feeds_entities
@@ -74,33 +76,73 @@ def status(
             help="Only say what was not read or not applied for longer than this (10m, 2h; two minutes at least).",
         ),
     ] = None,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="Print metrics in the text form of Prometheus instead of tables.")
+    ] = False,
+    serve: Annotated[
+        int | None,
+        typer.Option(
+            "--serve", metavar="PORT", min=0, max=65_535, help="Serve these metrics on /metrics until interrupted."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="With --serve, listen on this address.")
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="With --serve, answer to this host name too."),
+    ] = None,
 ) -> None:
     """Show each channel's checkpoint and each entity's table. Reads the tables only; makes no API calls.
 
-    Exit code 1 when a table is damaged: each is named, with the command that mends it.
+    Exit code 1 when a table is damaged: each is named, with the command that mends it. (Metrics count them.)
 
     With --fail-if-stale, for cron and probes: exit code 0 and no output when every channel was read within that time,
     however quiet it is, and no landed event has waited longer for being applied. Otherwise exit code 1 and one line
-    that names the channels and entities. It finds also that Dagster is gone.
+    that names the channels and entities. It notices, too, when Dagster is gone.
+
+    With --prometheus or --serve the report is the same, as metrics; a scrape is answered with what was computed in the
+    last fifteen seconds.
     """
     settings = load_settings()
+    _check_alone(
+        {
+            "--json": as_json,
+            "--fail-if-stale": stale_after is not None,
+            "--prometheus": prometheus,
+            "--serve": serve is not None,
+        }
+    )
+    if serve is not None:
+        _serve(settings, host, serve, allow_host or ())
+        return
     if stale_after is not None:
-        _fail_if_stale(settings, stale_after, as_json=as_json)
+        _fail_if_stale(settings, stale_after)
         return
     found = status_of(Warehouse(settings.warehouse), settings)
     if as_json:
         say(json.dumps(found.to_json()))
+    elif prometheus:
+        from sfcdc_assets.status.metrics import metrics_text  # noqa: PLC0415 - for this option alone
+
+        say(metrics_text(found, settings.org), nl=False)
+        return
     else:
         show(found)
     if found.damaged:
         raise typer.Exit(1)
 
 
-def _fail_if_stale(settings: Settings, age: str, *, as_json: bool) -> None:
+def _check_alone(given: Mapping[str, bool]) -> None:
+    """Raise `BadParameter` where more than one of the forms of the report is asked for."""
+    forms = [option for option, is_given in given.items() if is_given]
+    if len(forms) > 1:
+        raise typer.BadParameter(f"cannot be combined with {forms[0]}.", param_hint=forms[1])
+
+
+def _fail_if_stale(settings: Settings, age: str) -> None:
     """Raise `WarehouseStale` where something is older than the command allows."""
     option = "--fail-if-stale"
-    if as_json:
-        raise typer.BadParameter("it prints no tables, and cannot be combined with --json.", param_hint=option)
     found = _AGE.fullmatch(age)
     seconds = int(found["number"]) * _SECONDS[found["unit"]] if found else 0
     if seconds < LEAST_SECONDS:
@@ -109,6 +151,23 @@ def _fail_if_stale(settings: Settings, age: str, *, as_json: bool) -> None:
     parts = list(stale_parts(Warehouse(settings.warehouse), settings, seconds, clock.now_ms()))
     if parts:
         raise WarehouseStale(parts, age)
+
+
+def _serve(settings: Settings, host: str, port: int, names: Iterable[str]) -> None:
+    """Serve metrics until interrupted. `names`: under which others than this machine ask. Raises `PortInUseError`."""
+    from sfcdc_assets.status.metrics import metrics_text  # noqa: PLC0415 - for this option alone
+    from sfcdc_assets.webserver.metrics import metrics_app, serving  # noqa: PLC0415
+    from sfcdc_assets.webserver.same_origin import LOOPBACK  # noqa: PLC0415
+
+    def compute() -> str:
+        return metrics_text(status_of(Warehouse(settings.warehouse), settings), settings.org)
+
+    with Interruption() as interruption, serving(metrics_app(compute, {*LOOPBACK, host, *names}), host, port) as bound:
+        address = f"[{host}]:{bound}" if ":" in host else f"{host}:{bound}"
+        say(f"Metrics of {settings.warehouse} are on http://{address}/metrics (Ctrl+C ends it).", err=True)
+        while not interruption.wait(3_600.0):
+            pass
+    say("Stopped.", err=True)
 
 
 def show(status: WarehouseStatus) -> None:
@@ -178,6 +237,11 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
                 f"{channel.channel}: {counted(channel.pending, 'event')} delivered that could not be landed yet "
                 f"({(channel.pending_reason or '').rstrip('.')}). They are kept, and the next try lands them."
             )
+        if channel.stopped_because:
+            yield (
+                f"{channel.channel}: no object could be asked since {channel.stopped_since}: "
+                f"{channel.stopped_because.rstrip('.')}. Changes after that are not in the tables yet."
+            )
         for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
             yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
         if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
@@ -197,6 +261,28 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
         if entity.not_polled:
             until = f", and what was changed since {entity.polled_until} is not known" if entity.polled_until else ""
             yield f"{entity.entity} could not be polled{until}: {entity.not_polled.rstrip('.')}. It is asked again."
+        if entity.not_counted:
+            yield (
+                f"{entity.entity}: what was deleted for good, or changed without a stamp, is not known: "
+                f"{entity.not_counted.rstrip('.')}. It is looked for again."
+            )
+    for purpose, requests in status.requests.items():
+        if requests.waiting:
+            noun = "object waits" if len(requests.waiting) == 1 else "objects wait"
+            yield (
+                f"{len(requests.waiting)} {noun} for {purpose} since {requests.waiting_since}, because "
+                f"{requests.waiting_because}: {', '.join(requests.waiting[:NEXT_SHOWN])}"
+                f"{' and others' if len(requests.waiting) > NEXT_SHOWN else ''}."
+            )
+    if status.left_out:
+        yield f"SFCDC_POLL leaves out {reasons(status.left_out)}"
+    if status.without_asset:
+        lacks = "has no asset of its own" if len(status.without_asset) == 1 else "have no assets of their own"
+        yield (
+            f"{', '.join(status.without_asset[:NEXT_SHOWN])}"
+            f"{' and others' if len(status.without_asset) > NEXT_SHOWN else ''} {lacks} in Dagster yet: load the code "
+            "location again (Deployment, Reload)."
+        )
     yield from _formulas(status.formulas)
     yield from _privacy(status.privacy)
 
@@ -204,7 +290,7 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
 def _formulas(formulas: Mapping[str, FormulaStatus]) -> Iterator[str]:
     for entity, each in formulas.items():
         said = [f"the oldest values were read at {each.oldest}" if each.oldest else "no value was read yet"]
-        waiting = f"{each.postponed:,} records wait for the next budget (SFCDC_FORMULA_PERCENT)"
+        waiting = f"waiting for the next budget (SFCDC_FORMULA_PERCENT): {counted(each.postponed, 'record')}"
         said += [waiting] if each.postponed else []
         said += [f"the last look failed ({each.error.rstrip('.')})"] if each.error else []
         if each.formulas or each.error:
@@ -247,7 +333,7 @@ def _lost_checkpoint(channel: str, lost: LostCheckpointStatus) -> str:
 def _privacy(status: PrivacyStatus) -> Iterator[str]:
     for entity in sorted({*status.left_out, *status.hashed}):
         parts = [
-            f"{len(of_entities[entity])} columns {words}"
+            f"{counted(len(of_entities[entity]), 'column')} {words}"
             for of_entities, words in ((status.left_out, "left out"), (status.hashed, "hashed"))
             if of_entities.get(entity)
         ]
@@ -262,7 +348,7 @@ def _state(entity: EntityStatus) -> str:
     if entity.damaged:
         return "damaged"
     if entity.snapshot is not None and not entity.snapshot.complete:
-        return f"snapshot {entity.snapshot.number} at {entity.snapshot.rows:,} rows"
+        return f"snapshot {entity.snapshot.number} at {counted(entity.snapshot.rows, 'row')}"
     if entity.applied is None:
         return "not copied yet" if entity.snapshot is None else "snapshot taken, not built yet"
     if entity.new_channel:

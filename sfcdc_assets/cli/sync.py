@@ -20,13 +20,19 @@ from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.entities.refused_reads import ReadsRefused, refused_reads
+from sfcdc_assets.lake.store.poll_notes import PollsFailed, failed_polls
+from sfcdc_assets.lake.store.request_ledger import read_ledger
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.poll_budget import PollsWait
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import begin_readings
-from sfcdc_assets.org_reads.first_start import first_patience, is_first_start
+from sfcdc_assets.org_connection.request_budget import POLLS
+from sfcdc_assets.org_reads.first_start import first_timeouts, is_first_start
 from sfcdc_assets.org_reads.snapshot_budget import CopiesWait
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.early_start import EarlySpark
 
@@ -59,17 +65,17 @@ def sync(
         raise typer.BadParameter(problem, param_hint="--watch")
     settings = load_settings()
     agree_to_first_start(settings, yes=yes)
-    warehouse = Warehouse(settings.warehouse)
+    warehouse, began_ms = Warehouse(settings.warehouse), clock.now_ms()
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     early, progress = EarlySpark(settings), SyncProgress()
     turns: list[Turn] = []
     ended_well = False
     try:
         with ProgressDisplay(progress) as display, _open_channels() as channels:
-            patience = first_patience(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
+            timeouts = first_timeouts(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
             if settings.feeding_channels and is_first_start(warehouse):
                 early.start()  # it will be wanted, and starts while the copies are taken
-            readings = begin_readings(channels, settings, TICK if watch else patience, early)
+            readings = begin_readings(channels, settings, TICK if watch else timeouts, early)
             # Dagster takes as long to import as a stream to answer.
             loading = threading.Thread(target=_load_ahead, args=("sfcdc_assets.cli.local_dagster.drive",), daemon=True)
             loading.start()
@@ -101,11 +107,16 @@ def sync(
     if as_json:
         said = [{"channel": each.channel, "said": each.said, "jobs": list(each.jobs)} for each in turns]
         say(json.dumps({"ticks": said, "summary": summary.to_json()}))
-    refused = refused_reads(warehouse, settings.entities or None)
+    refused = refused_reads(warehouse, settings.entities)
     if refused:
         raise ReadsRefused(refused)
+    postponed = read_ledger(warehouse).postponed.get(POLLS) if POLLED in settings.feeding_channels else None
     if waiting:
         raise CopiesWait(waiting)
+    if postponed is not None:
+        raise PollsWait(postponed.objects, postponed.why)
+    if not watch and (failed := failed_polls(warehouse, began_ms, settings.entities)):
+        raise PollsFailed(failed)
 
 
 def _load_ahead(module: str) -> None:

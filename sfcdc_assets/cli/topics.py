@@ -38,7 +38,7 @@ def topics(
     yes: Annotated[bool, typer.Option("--yes", help="With apply: do not ask, as a terminal would be.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text; `apply` asks nothing.")] = False,
 ) -> None:
-    """List the PushTopics of the org beside those of the files, or bring the org to the files.
+    """Compare the org's PushTopics with the files that define them, or apply the files to the org.
 
     `sfcdc topics apply` checks every definition in the folder SFCDC_PUSH_TOPICS (one TOML file a topic), shows what it
     would create, change and deactivate, and asks on a terminal. It never deletes, and leaves topics that no file

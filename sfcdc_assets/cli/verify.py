@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from sfcdc_assets.cli.syncing.verify_progress import VerifyProgress
-from sfcdc_assets.cli.syncing.verify_topics import OneSubscription, compare_topics, show_topics
+from sfcdc_assets.cli.syncing.verify_topics import compare_topics, show_topics
 from sfcdc_assets.cli.terminal.fitting_table import Column, print_table
 from sfcdc_assets.cli.terminal.output import Screen, say
 from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
@@ -24,7 +23,7 @@ from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.damage import damages_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.orchestration.sensors.open_channels import OneSubscription, OpenChannels
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.wanted_entities import entity_named
@@ -141,9 +140,8 @@ def verify_entities(
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    connect = partial(connect_for, warehouse, settings)
     own = nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf, tries_at_once=True)
-    with connect() as org, own as opened:
+    with connect_for(warehouse, settings) as org, own as opened:
         known = entity_channels(warehouse, settings.channels, settings.entities, org.members)
         wanted = [entity_named(entity, known, "no configured channel carries it") for entity in wanted]
         chosen = {
@@ -154,7 +152,7 @@ def verify_entities(
         return audit(
             OrgRunContext(warehouse=warehouse, settings=settings, org=org),
             chosen,
-            OneSubscription(lambda channel: opened.of(channel, warehouse, settings, connect), NOW),
+            OneSubscription(opened, settings, NOW),
             budget,
             bring_up_to_date=lambda: _sync(tell, set(chosen.values()), opened),
         )
@@ -175,7 +173,9 @@ def show(reports: list[VerifyReport]) -> None:
     for report in reports:
         if report.skipped:
             parts = report.windows + report.skipped
-            console.print(f"{report.entity}: {report.skipped} of {parts} parts were not read: the budget is spent.")
+            console.print(
+                f"{report.entity}: {report.skipped} of {counted(parts, 'part')} not read: the budget is spent."
+            )
         if report.left:
             console.print(
                 f"{report.entity}: {counted(len(report.left), 'record')} could not be compared: "

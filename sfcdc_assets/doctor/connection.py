@@ -1,4 +1,4 @@
-"""The way into the org: TLS, the login, My Domain, the clocks."""
+"""The way into the org: TLS, the login, My Domain, the clocks, and whose copy the warehouse is."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.same_organization import check_owner
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.host_check import is_this_machine, reach
 from sfcdc_assets.salesforce.login import Grant
 from sfcdc_assets.settings.settings import Settings
 
-TLS, CLOCK, LOGIN, MY_DOMAIN = "TLS", "clock", "login", "My Domain"
+TLS, CLOCK, LOGIN, MY_DOMAIN, ORGANIZATION = "TLS", "clock", "login", "My Domain", "organization"
 _HALF_A_SECOND_MS = 500
 _MY_DOMAIN = re.compile(
     r"[\w-]+(?:--[\w-]+)?(?:\.sandbox|\.develop|\.scratch|\.demo|\.trailblaze|\.patch|\.free)?\.my\."
@@ -85,3 +87,14 @@ def my_domain(configured: str | None, login_says: str | None) -> Finding:
             "Use the address in Setup, My Domain, such as https://mycompany.my.salesforce.com.",
         )
     return ok(MY_DOMAIN, url)
+
+
+def organization(warehouse: Warehouse, org: OrgConnection) -> Finding:
+    """Check that the warehouse belongs to the org of the settings, or to nobody yet. Writes nothing."""
+    try:
+        owner = check_owner(warehouse, org.session.organization_id)
+    except SfcdcError as error:
+        return of_error(ORGANIZATION, error)
+    if owner is None:
+        return ok(ORGANIZATION, f"{org.session.organization_id}; the warehouse belongs to nobody yet")
+    return ok(ORGANIZATION, f"the warehouse is a copy of {owner}, and the settings lead to it")

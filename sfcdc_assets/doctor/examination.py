@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfcdc_assets.doctor import connection, machine, organization, rights, streams
+from sfcdc_assets.doctor import connection, machine, polls, rights, streams
 from sfcdc_assets.doctor.finding import Finding, Outcome, not_checked, of_error, warning
-from sfcdc_assets.doctor.storage import WRITABLE, storage
+from sfcdc_assets.doctor.storage import WRITABLE, change_feed, storage
 from sfcdc_assets.doctor.streams import checkpoint
 from sfcdc_assets.doctor.workers import WORKERS, workers
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.open_org import knowing_refusals
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
-from sfcdc_assets.org_connection.wanted_entities import entities_to_copy
+from sfcdc_assets.org_connection.wanted_entities import entities_to_copy, polled_among
 from sfcdc_assets.org_reads.first_start import first_start, never_copied
+from sfcdc_assets.polls.known_objects import known_object
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
@@ -64,6 +66,7 @@ def examine(here: Machine) -> Iterator[Finding]:
         if _is_refused(settings, stored):
             yield not_checked("checkpoints", WRITABLE)
         else:
+            yield change_feed(Warehouse(settings.warehouse))
             for channel in (each for each in settings.channels if not is_polled(each)):
                 yield checkpoint(Warehouse(settings.warehouse), channel, here.now_ms())
         if is_cluster(settings):
@@ -76,7 +79,7 @@ def examine(here: Machine) -> Iterator[Finding]:
 
 _AFTER_THE_LOGIN = (
     connection.MY_DOMAIN,
-    organization.ORGANIZATION,
+    connection.ORGANIZATION,
     rights.API,
     "streams",
     RIGHTS,
@@ -110,7 +113,8 @@ def _org(settings: Settings, here: Machine, *, is_refused: bool) -> Iterator[Fin
         yield from (not_checked(check, connection.TLS) for check in (connection.LOGIN, *_AFTER_THE_LOGIN))
         return
     try:
-        with connect(settings) as org:
+        with connect(settings) as connected:
+            org = knowing_refusals(connected, Warehouse(settings.warehouse))
             yield from _logged_in(settings, grant, org, here, is_refused=is_refused)
     except SfcdcError as error:
         yield of_error(connection.LOGIN, error)
@@ -135,7 +139,7 @@ def _logged_in(
         yield from (not_checked(check, WRITABLE) for check in _AFTER_THE_LOGIN if check not in _BEFORE_THE_API)
         return
     warehouse = Warehouse(settings.warehouse)
-    yield organization.organization(warehouse, org)
+    yield connection.organization(warehouse, org)
     yield api
     yield from _objects(settings, warehouse, org, here)
 
@@ -147,8 +151,13 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
     listed: dict[str, ChannelMembers | None] = {}
     for channel in settings.feeding_channels:
         try:
-            listed[channel] = org.members(channel)
-            yield streams.selection(channel, listed[channel])
+            if is_polled(channel):
+                selected = org.polled_objects()
+                listed[channel] = ChannelMembers(selected.polled)
+                yield polls.selection(selected)
+            else:
+                listed[channel] = org.members(channel)
+                yield streams.selection(channel, listed[channel])
         except (SfcdcError, ValueError) as error:
             broken = error if isinstance(error, SfcdcError) else SfcdcError(f"{error}.")
             yield of_error(streams.SELECTION.format(channel), broken)
@@ -157,18 +166,23 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
     yield from reached
     in_streams = not any(each.outcome is Outcome.FAILED for each in reached)
     entities = entities_to_copy(settings, warehouse, listed)
+    polled = polled_among(entities, listed)
     new = never_copied(warehouse, entities)
     tries = _has_jobs_to_try(org, len(new), settings.snapshot_reserve_percent)
     seen: list[ObjectDescription] = []
     for entity in entities:
-        yield from rights.rights_of(org, entity, seen, try_bulk=tries and entity in new, streams=in_streams)
+        has_events = entity not in polled
+        try_bulk = tries and entity in new and not known_object(entity).no_bulk
+        yield from rights.rights_of(org, entity, seen, try_bulk=try_bulk, streams=in_streams and has_events)
+        if not has_events and seen and seen[-1].name == entity:
+            yield from polls.readable(seen[-1])
     if new and not tries:
         problem = "Bulk was not tried: the org has few Bulk jobs left today, and copies need them."
         yield warning(RIGHTS, problem, "Run it again when the org has taken yesterday's jobs off its count.")
     if not entities:
         yield not_checked(RIGHTS, "the objects of the channels, which are not known")
     yield from rights.formulas(settings, seen)
-    yield from _allowances(org, new, here, settings.snapshot_reserve_percent)
+    yield from _allowances(org, new, here, settings.snapshot_reserve_percent, polled)
 
 
 def _has_jobs_to_try(org: OrgConnection, new: int, reserve_percent: float) -> bool:
@@ -178,12 +192,13 @@ def _has_jobs_to_try(org: OrgConnection, new: int, reserve_percent: float) -> bo
     return jobs is None or jobs.remaining - 2 * new >= jobs.maximum * reserve_percent / 100
 
 
-def _allowances(org: OrgConnection, new: tuple[str, ...], here: Machine, reserve_percent: float) -> Iterator[Finding]:
+def _allowances(
+    org: OrgConnection, new: tuple[str, ...], here: Machine, reserve_percent: float, polled: Collection[str]
+) -> Iterator[Finding]:
     try:
         allowed = limits(org.session)
-        yield from rights.allowances(
-            allowed, first_start(org.session, new, here.now_ms(), from_earliest=org.from_earliest), reserve_percent
-        )
+        start = first_start(org.session, new, here.now_ms(), from_earliest=org.from_earliest, polled=polled)
+        yield from rights.allowances(allowed, start, reserve_percent)
     except RequestRefused:
         fix = "Give the user View Setup and Configuration."
         yield warning(rights.ALLOWANCES, "The org does not show them to this user.", fix)

@@ -31,8 +31,6 @@ def selection(channel: str, members: ChannelMembers | None) -> Finding:
         fix = "Give the user View Setup and Configuration; until then entities become known as their events come."
         return warning(check, "The org does not list them to this user.", fix)
     if not members.entities:
-        if is_polled(channel):
-            return failed(check, "SFCDC_POLL matches no object.", "Correct it; names are API names, as Invoice__c.")
         fix = "Select objects in Setup, Change Data Capture, or add them to the custom channel."
         return failed(check, "No object is selected, so no event will come.", fix)
     filtered = f"; events of {', '.join(sorted(members.filters))} are filtered" if members.filters else ""

@@ -1,1 +1,2 @@
-"""An emulated Salesforce org, which pipelines can be rehearsed and tested against."""
+"""An emulated Salesforce org, to rehearse and test pipelines against: a wing of its own, which only its commands,
+`sfcdc demo` and `sfcdc dev` know. Needs the extra `emulator`."""

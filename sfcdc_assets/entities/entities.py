@@ -129,6 +129,8 @@ class EntityState:
     payloads_overdue: bool = False
     read_at: int = 0
     """When the newest of its rows that were read from the org were read (epoch ms)."""
+    copied_at: int = 0
+    """When its newest snapshot was asked for, by the org's clock (epoch ms); 0 where that is not known."""
     versions: Mapping[str, int] = field(default_factory=dict)
     """Table -> Delta version, of the tables that a consistent cut names."""
     damaged: Unreadable | None = None
@@ -264,5 +266,6 @@ def _state(facts: EntityFacts, entity: str, channel: str, landed: int, complete:
         paused=any(suspect.due_at > now_ms for suspect in refusals)
         or any(suspect.settles_at > now_ms for suspect in suspects),
         read_at=checkpoint.read_at,
+        copied_at=facts.copied_at,
         versions=facts.versions,
     )

@@ -34,6 +34,8 @@ class EntityFacts:
     has_watermark: bool
     """The newest snapshot's watermark lies on the channel."""
     last_read_back: int
+    copied_at: int
+    """When the newest snapshot was asked for by the org's clock, epoch ms; 0 where that is not known."""
     suspects: tuple[OpenSuspect, ...]
     """Those that are open."""
     versions: Mapping[str, int]
@@ -82,6 +84,7 @@ def _facts(warehouse: Warehouse, entity: str, channel: str) -> EntityFacts:
         watermark=taken.watermark() if taken else 0,
         has_watermark=taken is not None and taken.has_watermark_on(channel),
         last_read_back=taken.last_read_back() if taken else 0,
+        copied_at=taken.checkpoint().asked_at if taken else 0,
         suspects=tuple(ledger.open_suspects()) if ledger else (),
         versions=tables.versions,
         schema=table.schema if table else None,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.damage import of_readable
-from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import Settings
@@ -29,8 +30,12 @@ class EntityLag:
 
 
 def lags(warehouse: Warehouse, settings: Settings, now_ms: int) -> list[EntityLag]:
-    """One for each entity that has a table. Reads the log of raw_events, and of the waiting events their times."""
-    raw_events = RawEvents.open(warehouse)
+    """One for each entity that has a table, where anything was landed. Reads the log of raw_events, and of the waiting
+    events their times."""
+    table = Table.open(warehouse, NAME)
+    if table is None:
+        return []
+    raw_events = RawEvents(table, warehouse)
     landed = {channel: raw_events.last_positions(channel) for channel in settings.feeding_channels}
     wanted = [
         entity
@@ -54,6 +59,12 @@ def _lag(
     after, up_to = max(table.applied(channel) or 0, taken.watermark()), landed[channel].get(entity, 0)
     if up_to <= after:
         return EntityLag(entity, 0, 0.0)
+    return EntityLag(entity, *waiting(raw_events, entity, channel, after, up_to, now_ms))
+
+
+def waiting(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, now_ms: int) -> tuple[int, float]:
+    """Return how many events of an entity lie after a position, up to another, and for how many seconds the oldest of
+    them has been waiting. Reads their times alone."""
     times = raw_events.headers(entity, channel, ["commit_timestamp"], after=after, up_to=up_to)["commit_timestamp"]
     oldest = pc.min(times).as_py()
-    return EntityLag(entity, len(times), max(0.0, now_ms / 1000 - oldest.timestamp()) if oldest else 0.0)
+    return len(times), max(0.0, now_ms / 1000 - oldest.timestamp()) if oldest else 0.0

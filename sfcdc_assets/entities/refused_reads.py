@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.timeline.suspect import Reason
@@ -20,9 +21,9 @@ class ReadsRefused(SfcdcError):
         super().__init__("Not all is applied. " + " ".join(sentences(refused)))
 
 
-def refused_reads(warehouse: Warehouse, entities: Iterable[str] | None = None) -> dict[str, str]:
-    """Entity -> why, of those that have a ledger."""
-    looked_at = warehouse.entities(LAYER) if entities is None else list(entities)
+def refused_reads(warehouse: Warehouse, wanted: Collection[str] = ()) -> dict[str, str]:
+    """Entity -> why, of those that have a ledger; of the wanted ones, if there are any."""
+    looked_at = [entity for entity in warehouse.entities(LAYER) if not wanted or entity in wanted]
     found = of_readable(lambda entity: refusal_in(Ledger.open(warehouse, entity)), looked_at, warehouse.looks_at_once)
     return {entity: why for entity, why in found.items() if why is not None}
 
@@ -48,6 +49,17 @@ def end_refusal(warehouse: Warehouse, entity: str, reason: Reason, position: int
     ledger = Ledger.open(warehouse, entity)
     if ledger is not None:
         ledger.end_refusal(reason, position, now_ms)
+
+
+def end_refusals_of_others(warehouse: Warehouse, channel: str, entities: Collection[str], now_ms: int) -> None:
+    """Note that what was refused on a channel is not wanted any more: entities that were never copied, and that are
+    none of the channel's by now."""
+    for entity in set(warehouse.entities(LAYER)) - set(warehouse.entities(SNAPSHOTS)) - set(entities):
+        ledger = Ledger.open(warehouse, entity)
+        suspects = ledger.open_suspects(of_the_entity=True) if ledger is not None else []
+        for suspect in suspects:
+            if suspect.refuses_a_read and suspect.channel == channel:
+                end_refusal(warehouse, entity, suspect.reason, suspect.opened_position, now_ms)
 
 
 def sentences(refused: Mapping[str, str]) -> list[str]:

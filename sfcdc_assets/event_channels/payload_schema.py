@@ -94,7 +94,7 @@ def read_payload_schema(path: Path) -> PayloadSchema:
     """One file. Raises `PayloadSchemaError`."""
     try:
         read = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # `tomllib` has these for endless numbers and lists
         raise PayloadSchemaError(path, f"it cannot be read ({error})") from error
     if unknown := sorted(read.keys() - {"channel", "columns"}):
         raise PayloadSchemaError(path, f"{unknown[0]!r} is unknown")

@@ -45,9 +45,3 @@ def affected_records(
         if ids:
             felt.setdefault(tuple(nearer), set()).update(ids)
     return felt.get((), set())
-
-
-def unfollowed(formulas: FormulaDependencies, entities: Collection[str]) -> frozenset[str]:
-    """Return the objects that formulas read and whose changes nobody notices, as `entities` are all that have tables:
-    what they change is found when its turn comes."""
-    return frozenset(step.entity for each in formulas.parents for step in each.path) - frozenset(entities)

@@ -79,15 +79,6 @@ class FormulaDependencies:
             frozenset().union(*(each.unseen for each in every)),
         )
 
-    def of_parent(self, entity: str, changed: Iterable[str] | None = None) -> tuple[ParentFields, ...]:
-        """Return the paths over which a change of a record of `entity` is felt; `changed`: the names of its changed
-        fields, None if any may be."""
-        of_entity = (each for each in self.parents if each.entity == entity)
-        if changed is None:
-            return tuple(of_entity)
-        names = frozenset(changed)
-        return tuple(each for each in of_entity if not names.isdisjoint(each.fields))
-
     def reads(self, entity: str) -> frozenset[tuple[str, str]]:
         """Return every object and field that is read for a record of `entity`: whoever withholds one of them has to
         withhold the value."""
@@ -100,16 +91,8 @@ def formula_fields(description: ObjectDescription) -> tuple[FieldDescription, ..
     return tuple(each for each in description.fields if each.calculated and each.calculated_formula is not None)
 
 
-def dependencies(description: ObjectDescription, name: str, describe: Describe) -> FormulaDependencies:
-    """Return what a formula field of an object is computed from. Raises `KeyError` for a field that is none."""
-    found = next((each for each in formula_fields(description) if each.name == name), None)
-    if found is None:
-        raise KeyError(name)
-    return _of_field(description, found, describe, ())
-
-
 def dependencies_of_all(description: ObjectDescription, describe: Describe) -> dict[str, FormulaDependencies]:
-    """Return the same of every formula field, by its name."""
+    """Return what each formula field of an object is computed from, by its name."""
     return {each.name: _of_field(description, each, describe, ()) for each in formula_fields(description)}
 
 

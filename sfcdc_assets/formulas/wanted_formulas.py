@@ -17,12 +17,14 @@ from sfcdc_assets.settings.setting_types import EVERY_FORMULA
 class WantedFormulas:
     """`columns`: `Id` and the formulas that are read. `computed_from`: what all of these are. `fingerprint`: another
     number when one of them is another formula, or others are read. `withheld`: formulas that would be read if they
-    showed nothing that SFCDC_EXCLUDE or SFCDC_HASH withholds, each with why."""
+    showed nothing that SFCDC_EXCLUDE or SFCDC_HASH withholds, each with why. `by_name`: what each one is computed
+    from."""
 
     columns: tuple[Column, ...]
     computed_from: FormulaDependencies
     fingerprint: int
     withheld: Mapping[str, str]
+    by_name: Mapping[str, FormulaDependencies]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,8 +49,9 @@ def wanted_formulas(
     read = named - withheld.keys()
     every = dependencies_of_all(description, describe) if read else {}
     rest = replace(description, fields=tuple(each for each in description.fields if each.name in read))
-    together = FormulaDependencies().together(every[name] for name in sorted(read))
-    return WantedFormulas(formula_columns(rest), together, fingerprint(rest), withheld)
+    by_name = {name: every[name] for name in sorted(read)}
+    together = FormulaDependencies().together(by_name.values())
+    return WantedFormulas(formula_columns(rest), together, fingerprint(rest), withheld, by_name)
 
 
 def _names(patterns: Iterable[str], entity: str, field: str) -> bool:

@@ -22,7 +22,8 @@ STATISTICS = (
     *("record_id", "position"),
 )
 """Columns whose least and greatest value the log keeps for each file."""
-ROWS_IN_A_GROUP = 32_768
+ROWS_IN_A_GROUP, ROWS_IN_A_PAGE = 32_768, 4_096
+"""Of pages without a row that is asked for nothing is decompressed: `rows_above` looks for a few in each file."""
 LOOKED_AT, DISTINCT = 1_000, 250
 """A column gets a dictionary if so many of its values, from all over the file, have at most so many distinct ones."""
 LARGE = 500
@@ -81,6 +82,7 @@ def write_table(table: pa.Table, filesystem: fs.FileSystem, token: str = "") -> 
             # Arrow's own schema says nothing that Parquet's does not, and was half of a file of few rows.
             store_schema=False,
             row_group_size=ROWS_IN_A_GROUP,
+            max_rows_per_page=ROWS_IN_A_PAGE,
             write_statistics=measured,
             use_dictionary=_repeating(table),
         )

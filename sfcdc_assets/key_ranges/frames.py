@@ -18,4 +18,4 @@ def arrow_frame(table: pa.Table) -> pl.DataFrame:
 @lru_cache(maxsize=256)
 def empty_rows(schema: pa.Schema) -> pl.DataFrame:
     """No rows, with the polars types of a table's Arrow schema: one frame for all who ask, as frames never change."""
-    return arrow_frame(schema.empty_table())
+    return arrow_frame(pa.Table.from_batches([], schema))  # an empty array is made by a look whether pandas has it

@@ -148,6 +148,8 @@ def _whole(content: io.BytesIO, wanted: pl.Schema) -> pl.DataFrame:
 
 def conformed(rows: pl.DataFrame, wanted: pl.Schema) -> pl.DataFrame:
     """Return the rows in the wanted columns and types; a column that they lack is null."""
+    if rows.schema == wanted and rows.columns == wanted.names():
+        return rows
     return rows.select(
         pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
         for name, dtype in wanted.items()

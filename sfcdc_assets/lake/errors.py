@@ -115,6 +115,22 @@ class EntitiesLag(SfcdcError):
         )
 
 
+class UnknownInCut(SfcdcError, LookupError):
+    """An entity was asked for that a cut does not have; `near`: the one of `known` that is most like the name, if one
+    is."""
+
+    def __init__(self, entity: str, known: Sequence[str], near: str | None) -> None:
+        self.entity, self.known, self.near = entity, tuple(known), near
+        listed = ", ".join(self.known[:_LISTED]) or "none"
+        more = f" and {len(self.known) - _LISTED:,} more" if len(self.known) > _LISTED else ""
+        remedy = f"Did you mean {near}?" if near else f"Entities that are: {listed}{more}"
+        super().__init__(f"{entity} is not in the cut. {remedy}")
+
+
+_LISTED = 20
+"""Entities in one message."""
+
+
 class CutGone(SfcdcError):
     """A table was rebuilt after a cut, or a cut's version of it was cleaned up."""
 

@@ -78,7 +78,7 @@ class Warehouse:
         An object store is asked once a process; raises `StoreRefused` and `StoreUnavailable`.
         """
         if not self.is_local:
-            from sfcdc_assets.lake.store.store_access import check_store  # noqa: PLC0415 - see filesystem()
+            from sfcdc_assets.lake.store.store_options import check_store  # noqa: PLC0415 - see filesystem()
 
             check_store(self.root)
             return

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.errors import HeaderError
+from sfcdc_assets.change_events.event_schema import parse_change_schema
 from sfcdc_assets.change_events.payload_form import header_of_payload
 from sfcdc_assets.change_events.raw_event_rows import land
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.tables.erasure_receipts import refused_without_a_trace, without_erased
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel
 from sfcdc_assets.lake.tables.quarantine import quarantine, settle_quarantine
@@ -63,19 +66,13 @@ class ChangeEventLanding(Landing):
         # Another reader may have seen the end of the last transaction already.
         seen = raw_events.complete_position(self._channel)
         before = replace(before, complete_position=max(before.complete_position, seen))
-        events = self._landed_before.without(raw_events, before, events)
+        events = self._landed_before.without(raw_events, before, events, self._schemas_parsed())
         self._know([event.schema_id for event in events])
-        parsed: dict[str, Mapping[str, Any] | None] = {}
-
-        def schema_of(schema_id: str) -> Mapping[str, Any] | None:
-            if schema_id not in parsed:
-                schema = self._schemas.get(schema_id)
-                parsed[schema_id] = json.loads(schema.schema_json) if schema else None
-            return parsed[schema_id]
-
-        landed = land(before, events, schema_of, resume=resume, complete=complete)
+        landed = land(before, events, self._schemas_parsed(), resume=resume, complete=complete)
+        landed = replace(landed, rows=without_erased(self._warehouse, landed.rows))
         report.quarantined += self._quarantine(landed.quarantined)
-        raw_events.commit(landed.rows, landed.checkpoint, self._run_id)
+        with refused_without_a_trace(self._warehouse, raw_events.table.name, "record_ids"):
+            raw_events.commit(landed.rows, landed.checkpoint, self._run_id)
         self._landed_before.landed(landed.checkpoint)
         settle_quarantine(
             self._warehouse, self._channel, raw_events.last_position(self._channel), raw_events.landed_among
@@ -100,24 +97,36 @@ class ChangeEventLanding(Landing):
         except HeaderError:
             return False
 
+    def _schemas_parsed(self) -> Callable[[str], Mapping[str, Any] | None]:
+        """Return a function from a schema's id to the schema, None where it is not known now."""
+
+        @cache
+        def schema_of(schema_id: str) -> Mapping[str, Any] | None:
+            schema = self._schemas.get(schema_id)
+            return json.loads(schema.schema_json) if schema else None
+
+        return schema_of
+
     def _quarantine(self, rows: pa.Table) -> int:
         """Keep events without a readable header, and make suspect what they may have spoken of.
 
         Their schema names the entity, nothing names the record; without a known schema it may be any entity of the
-        channel. An entity whose rows rest on another channel is not concerned. One that was never copied is, where the
-        schema names it: its first snapshot may have its watermark before this event, which was received just now. The
-        entries are opened before the channel's checkpoint moves on. The payload is not kept where columns of the entity
-        are private: no table but `raw_events` may have them, and that one needs a header.
+        channel, and where the header names another one it may be either. An entity whose rows rest on another channel
+        is not concerned. One that was never copied is, where the schema names it: its first snapshot may have its
+        watermark before this event, which was received just now. The entries are opened before the channel's checkpoint
+        moves on. The payload is not kept where columns of the entity are private: no table but `raw_events` may have
+        them, and that one needs a header.
         """
         resting = entities_of_channel(self._warehouse, self._channel) if rows.num_rows else ()
         payloads = rows["payload"].to_pylist()
-        for number, row in enumerate(rows.select(["position", "schema_id", "error"]).to_pylist()):
+        for number, row in enumerate(rows.select(["position", "schema_id", "payload", "error"]).to_pylist()):
             schema = self._schemas.get(row["schema_id"])
             if self._org.privacy.concerns(schema.entity_name if schema else None):
                 payloads[number] = None
-            entities = [entity for entity in resting if schema is None or entity == schema.entity_name]
-            if schema is not None and not self._is_copied(schema.entity_name):
-                entities = [schema.entity_name]
+            named = None if schema is None else _entity_named(row["payload"])
+            entities = [entity for entity in resting if schema is None or entity in (schema.entity_name, named)]
+            if schema is not None and schema.entity_name not in entities and not self._is_copied(schema.entity_name):
+                entities.append(schema.entity_name)
             suspect = NewSuspect(ENTITY, Reason.UNDECODABLE_PAYLOAD, row["position"], row["error"])
             for entity in entities:
                 ledger = Ledger.open_or_create(self._warehouse, entity)
@@ -185,12 +194,21 @@ class ChangeEventLanding(Landing):
             self._schemas.add(described=dict.fromkeys(back, 0), in_vain=map(_return_of, back), now_ms=now_ms)
 
 
+def _entity_named(payload: bytes) -> str | None:
+    """Return the object that a header names, where it can be read."""
+    try:
+        return header_of_payload(payload).entity_name
+    except HeaderError:
+        return None
+
+
 def _return_of(entity: str) -> str:
     """Return the subject of the pauses after an entity's events named a schema of before."""
     return f"return:{entity}"
 
 
 def _event_schema(schema_id: str, schema_json: str) -> EventSchema:
-    """One that was not described yet."""
-    entity = entity_of_change_event(json.loads(schema_json)["name"])
+    """One that was not described yet. Raises `EventSchemaError`, and `ValueError` for the name, where it is none of a
+    change event."""
+    entity = entity_of_change_event(str(parse_change_schema(schema_json).get("name")))
     return EventSchema(schema_id, schema_json, entity, clock.now_ms(), None)

@@ -20,18 +20,20 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.store.channel_reads import ReadNote
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.channel_landing import landing_of
-from sfcdc_assets.landing.land import MARGIN_MS, LandingReport, is_enough
+from sfcdc_assets.landing.change_event_landing import ChangeEventLanding
+from sfcdc_assets.landing.event_landing import EventLanding
+from sfcdc_assets.landing.event_readers import event_reader
+from sfcdc_assets.landing.land import MARGIN_MS, Landing, LandingReport, is_enough
 from sfcdc_assets.landing.pending import Pending
-from sfcdc_assets.landing.poll_timeouts import ANSWER_SECONDS, TICK, Patience
+from sfcdc_assets.landing.poll_timeouts import ANSWER_SECONDS, TICK, PollTimeouts
 from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.same_organization import claim_warehouse, follow_instance
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import EventsDelivered, EventsLanded, StreamAwaited, notify
-from sfcdc_assets.settings.channel_kinds import kind_of
-from sfcdc_assets.streams.checkpoint import EARLIEST, LATEST, StreamCheckpoint, not_landed_yet
+from sfcdc_assets.settings.channel_kinds import feeds_entities, kind_of
+from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, StreamCheckpoint, not_landed_yet
 from sfcdc_assets.streams.delivered_event import ReplayStart
 from sfcdc_assets.streams.errors import ReplayIdRefused, TransportError
 from sfcdc_assets.streams.transport import SILENCE_SECONDS, Received, Subscription
@@ -105,7 +107,7 @@ class ChannelReader:
         self.on_events: Callable[[], object] = _nothing
         """Called when events have come, before they are landed."""
 
-    def land(self, patience: Patience) -> LandingReport:
+    def land(self, timeouts: PollTimeouts) -> LandingReport:
         """Land what the stream brings, and note what is complete.
 
         A checkpoint that the org refuses, or that is another instance's, is lost: see `lost_checkpoint`. When another
@@ -117,9 +119,9 @@ class ChannelReader:
             self._pause.check()
             report, calls = LandingReport(self._channel), self._org.session.calls
             try:
-                self._land(patience, report)
+                self._land(timeouts, report)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
-                raise self._failed(error, patience) from error.__cause__
+                raise self._failed(error, timeouts) from error.__cause__
             except BaseException:
                 # It may have struck between taking an event and noting it.
                 self._close()
@@ -159,30 +161,30 @@ class ChannelReader:
             self._close()
             self._transport.close()
 
-    def _failed(self, error: Exception, patience: Patience) -> Exception:
+    def _failed(self, error: Exception, timeouts: PollTimeouts) -> Exception:
         """Keep what was delivered and begin a pause; the error, which says how long that is where somebody reads on."""
         self._keep(error)
         self._pause.failed(error)
-        return self._pause.said(error) if patience.goes_on else error
+        return self._pause.said(error) if timeouts.goes_on else error
 
     @retry_on_conflict
-    def _land(self, patience: Patience, report: LandingReport) -> None:
+    def _land(self, timeouts: PollTimeouts, report: LandingReport) -> None:
         if not self._is_placed and not self._landing.has_table():
             # A name that is mistyped leaves nothing behind.
             self._transport.check_channel(self._channel, ANSWER_SECONDS)
         if self._pending.events:
             self._commit(report)  # before anything is asked of the org
-        self._follow_others(patience)
+        self._follow_others(timeouts)
         self._lost_checkpoint = self._follow_instance() or self._lost_checkpoint
         try:
-            self._read(patience, report)
+            self._read(timeouts, report)
         except ReplayIdRefused as refused:
             if self._checkpoint.resume.replay_id is None:
                 raise
             self._close()
             if self._landing.begin_again_complete(self._checkpoint) is None:
                 self._lose_checkpoint(str(refused))
-            self._read(patience, report)
+            self._read(timeouts, report)
 
     def _report(self, report: LandingReport) -> None:
         """Complete it with where the channel stands, and what was not reported yet."""
@@ -195,13 +197,13 @@ class ChannelReader:
         report.has_checkpoint = self._checkpoint.is_known
         report.has_answered = self._subscription is not None and self._subscription.has_answered
 
-    def _read(self, patience: Patience, report: LandingReport) -> None:
+    def _read(self, timeouts: PollTimeouts, report: LandingReport) -> None:
         subscription = self._subscription or self._open(report)
         pending = self._pending
-        began, deadline = clock.now_ms(), clock.current().monotonic() + patience.budget
+        began, deadline = clock.now_ms(), clock.current().monotonic() + timeouts.budget
         while True:
             left = max(0.0, deadline - clock.current().monotonic())
-            wait = min(left, self._wait(subscription, patience))
+            wait = min(left, self._wait(subscription, timeouts))
             try:
                 # A wait that turns out to be long is said to be one, and goes on.
                 received = subscription.take(wait if self._awaited else min(wait, SHORT_SECONDS))
@@ -209,9 +211,9 @@ class ChannelReader:
                 self._commit(report)
                 raise
             if received is None:
-                wait = min(left, self._wait(subscription, patience))
+                wait = min(left, self._wait(subscription, timeouts))
                 if wait > 0:
-                    self._report_wait(subscription, patience, wait)
+                    self._report_wait(subscription, timeouts, wait)
                     continue  # or the call broke and was begun again, and has not answered yet
                 break
             self._report_wait(None)
@@ -221,7 +223,7 @@ class ChannelReader:
             if received.nothing_more:
                 is_settled = pending.complete
                 self._commit(report)
-                if is_settled and not patience.goes_on and report.complete_through_ms >= patience.through_ms:
+                if is_settled and not timeouts.goes_on and report.complete_through_ms >= timeouts.through_ms:
                     return
                 continue
             if received.events and self._landing.is_made_after(received.events[-1], began):
@@ -258,11 +260,11 @@ class ChannelReader:
         is_open = self._checkpoint.complete_position < self._checkpoint.position
         return not is_open or at_ms - (self._committed_ms or 0) >= self._settle_ms
 
-    def _follow_others(self, patience: Patience) -> None:
+    def _follow_others(self, timeouts: PollTimeouts) -> None:
         """Go on from the durable checkpoint if another process moved it: it landed the channel, or skipped positions,
         which changes nothing about the stream. A commit would notice the same, but without events there is none."""
         now = clock.current().monotonic()
-        if self._subscription is None or (patience.goes_on and now - self._looked_at < LOOK_SECONDS):
+        if self._subscription is None or (timeouts.goes_on and now - self._looked_at < LOOK_SECONDS):
             return
         self._looked_at = now
         if self._landing.position() == self._checkpoint.position:
@@ -288,39 +290,48 @@ class ChannelReader:
             self._repeats += deliveries
             self._repeats_to_note += deliveries
 
-    def _wait(self, subscription: Subscription, patience: Patience) -> float:
+    def _wait(self, subscription: Subscription, timeouts: PollTimeouts) -> float:
         """Seconds to wait for the next response."""
         if not subscription.has_answered:
-            first_answer = patience.first_answer
-            if not patience.goes_on and not self._checkpoint.is_known:
+            first_answer = timeouts.first_answer
+            if not timeouts.goes_on and not self._checkpoint.is_known and self._is_placed_by_an_answer:
                 first_answer = ANSWER_SECONDS
-            elif self._needs_an_answer(patience):
-                first_answer = max(first_answer, patience.needed_answer)
+            elif self._needs_an_answer(timeouts):
+                first_answer = max(first_answer, timeouts.needed_answer)
             return max(0.0, first_answer - subscription.open_for())
-        quiet = max(patience.quiet, self._settle_seconds) if patience.through_ms else patience.quiet
-        if not patience.goes_on and self._is_old(self._checkpoint.resume.known_at_ms):
+        quiet = max(timeouts.quiet, self._settle_seconds) if timeouts.through_ms else timeouts.quiet
+        if not timeouts.goes_on and self._is_old(self._checkpoint.resume.known_at_ms):
             quiet = max(quiet, SILENCE_SECONDS)
-        through = (patience.through_ms - clock.now_ms()) / 1000 + self._settle_seconds
+        # The settling time is infinite for who waits for no transaction's end.
+        through = (timeouts.through_ms - clock.now_ms()) / 1000 + self._settle_seconds if timeouts.through_ms else 0.0
         seconds = max(through, quiet - (subscription.quiet_for() or 0.0))
         return seconds if seconds >= CLOCK_SECONDS else 0.0  # less is a rounding error, which no wait ends
 
-    def _needs_an_answer(self, patience: Patience) -> bool:
+    @property
+    def _is_placed_by_an_answer(self) -> bool:
+        """Whether a channel that was begun at LATEST has a place once it answers. Without events CometD gives no replay
+        id: what only the stream brings is begun at its earliest event the next time, whether it has answered or not."""
+        return self._landing.is_in_the_org or self._transport.name != COMETD
+
+    def _needs_an_answer(self, timeouts: PollTimeouts) -> bool:
         """Return whether something depends on hearing of the stream at all."""
         checkpoint = self._checkpoint
-        is_waited_for = patience.quiet >= self._settle_seconds and checkpoint.complete_position < checkpoint.position
+        is_waited_for = timeouts.quiet >= self._settle_seconds and checkpoint.complete_position < checkpoint.position
         known_at_ms = checkpoint.resume.known_at_ms or checkpoint.begun_at_ms
-        return bool(patience.through_ms) or is_waited_for or self._is_old(known_at_ms)
+        return bool(timeouts.through_ms) or is_waited_for or self._is_old(known_at_ms)
 
     @staticmethod
     def _is_old(known_at_ms: int | None) -> bool:
         return known_at_ms is not None and clock.now_ms() - known_at_ms > OLD_MS
 
-    def _report_wait(self, subscription: Subscription | None, patience: Patience = TICK, seconds: float = 0.0) -> None:
+    def _report_wait(
+        self, subscription: Subscription | None, timeouts: PollTimeouts = TICK, seconds: float = 0.0
+    ) -> None:
         """Say what a wait of so many seconds more is for, once; or, without a subscription, that it is over."""
         what: str | None = None
         if subscription is not None:
             what = "the end of the last transaction" if subscription.has_answered else "the stream's first answer"
-            if patience.through_ms:
+            if timeouts.through_ms:
                 what = "the stream to say that nothing older is on its way, which a consistent cut needs"
             elif self._is_old(self._checkpoint.resume.known_at_ms):
                 what = "a new replay id, as the last one is half a day old"
@@ -472,3 +483,10 @@ class ChannelReader:
 
 def _nothing() -> None:
     """Do nothing: nobody waits for events."""
+
+
+def landing_of(warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> Landing:
+    """Return the landing for one reader of the channel."""
+    if feeds_entities(channel):
+        return ChangeEventLanding(warehouse, org, channel, run_id)
+    return EventLanding(warehouse, org, channel, event_reader(warehouse, org, channel), run_id)

@@ -17,22 +17,9 @@ from sfcdc_assets.lake.tables.request_failures import InVain
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.settings.setting_values import LOGIN
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.backoff import Backoff
-
-LOGIN = (
-    "instance_url",
-    "login_url",
-    "org_id",
-    "access_token",
-    "client_id",
-    "client_secret",
-    "username",
-    "password",
-    "security_token",
-    "private_key_file",
-)
-"""Settings that say who logs in, where."""
 
 
 class RefusedBefore(SfcdcError):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sfcdc_assets.event_channels.event_rows import event_rows, missing_columns
 from sfcdc_assets.event_channels.typed_event import EventReader, TypedEvent, event_key, read_event
+from sfcdc_assets.lake.erasure.naming_rows import without_erased_events
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.landed_table import LandedKeys
@@ -84,6 +85,7 @@ class EventLanding(Landing):
         last = before.position + len(new)
         after = replace(before, position=last, complete_position=last, resume=resume, open_from=0)
         rows = event_rows(self._channel, before.position + 1, new, typed, table.table.schema)
+        rows = without_erased_events(self._warehouse, rows)
         waiting = (number for number, each in enumerate(typed, before.position + 1) if each.waits)
         table.land(rows, after, self._run_id, untyped_from or next(waiting, 0))
         self._has_met_waiting = self._has_met_waiting or any(each.waits for each in typed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from sfcdc_assets.change_events.errors import EventSchemaError
+from sfcdc_assets.change_events.event_schema import parse_event_schema
 from sfcdc_assets.event_channels.generic_event import GenericReader
 from sfcdc_assets.event_channels.platform_event import PlatformEventReader
 from sfcdc_assets.event_channels.push_topic_event import PushTopicReader
@@ -22,6 +23,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of, kind_of, own_name
 from sfcdc_assets.streams.errors import SchemaNotFound
@@ -81,7 +83,10 @@ def _schemas_of(lookups: _Lookups, org: OrgConnection) -> Callable[[str], str | 
             text = org.transport.schema(schema_id)
         except SchemaNotFound:
             return None
-        return EventSchema(schema_id, text, str(json.loads(text).get("name", "")), clock.now_ms(), None)
+        schema = parse_event_schema(text)
+        if not schema["fields"] or not is_api_name(schema.get("name")):
+            raise EventSchemaError("it has no name or no fields")  # it would be kept for ever
+        return EventSchema(schema_id, text, str(schema["name"]), clock.now_ms(), None)
 
     def schema_json(schema_id: str) -> str | None:
         known = lookups.schemas.get(schema_id)

@@ -5,22 +5,41 @@ What is found is suspect, and read back by its Id: that, and not the count, says
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.polls.cursor import Cursor
 from sfcdc_assets.polls.sweep import PARTS, Sweep
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.composite_query import counts
+from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.salesforce.replication import deleted_since
 from sfcdc_assets.settings.channel_kinds import POLLED
-from sfcdc_assets.snapshot.soql import IdWindow
+from sfcdc_assets.snapshot.soql import IdWindow, where_all
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 ONLY_HERE = "not in the org"
 """As an audit says it, so that what is read back of it is believed after one more reading."""
 ONLY_THERE = "not in the table"
+MARGIN = timedelta(hours=1)
+"""Before the last search: the clocks may differ, and transactions may have been open."""
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Search:
+    """One that is under way. `has_asked`: the org was asked which records were deleted."""
+
+    entity: str
+    sweep: Sweep
+    has_asked: bool = False
 
 
 class HardDeletes:
@@ -28,42 +47,62 @@ class HardDeletes:
 
     def __init__(self, warehouse: Warehouse, org: OrgConnection) -> None:
         self._warehouse, self._org = warehouse, org
-        self._under_way: tuple[str, Sweep] | None = None
+        self._under_way: _Search | None = None
 
-    def search(self, entity: str, position: int, most_requests: int) -> tuple[bool, int]:
+    def search(self, entity: str, position: int, most_requests: int, since_ms: int = 0) -> tuple[bool, int]:
         """Search one object, all of whose reads are in its table, from where the last search of it stopped; returns
-        whether it is over, and the requests that are left. `position`: where the polls stand.
+        whether it is over, and the requests that are left. `position`: where the polls stand; `since_ms`: when the last
+        search was made (epoch ms).
 
-        Raises what the org refuses; the search is given up then.
+        Where a count differs, the org is asked once what was deleted since then, which costs one request for all of it;
+        what that does not explain is parted and listed. Raises what the org refuses; the search is given up then.
         """
         left = most_requests
         try:
-            sweep = self._sweep_of(entity)
+            search = self._search_of(entity)
+            sweep = search.sweep
             while left > 0 and not sweep.is_over:
                 windows = sweep.to_count(PARTS)
                 if windows:
                     left -= 1
                     sweep.counted(self._counts(entity, windows))
+                if left > 0 and sweep.differs and not search.has_asked:
+                    search.has_asked = True
+                    left -= 1
+                    self._ask(entity, sweep, position, since_ms)
+                    continue
                 window = sweep.to_list() if left > 0 else None
                 if window is not None:
                     left -= 1
                     self._compare(entity, sweep, window, position)
-        except SfcdcError:
+        except Exception:
             self._under_way = None
             raise
         if sweep.is_over:
             self._under_way = None
         return sweep.is_over, left
 
-    def _sweep_of(self, entity: str) -> Sweep:
-        if self._under_way is None or self._under_way[0] != entity:
+    def _search_of(self, entity: str) -> _Search:
+        if self._under_way is None or self._under_way.entity != entity:
             table = CurrentState.open(self._warehouse, entity)
             assert table is not None, entity
-            self._under_way = entity, Sweep(table.living_ids())
-        return self._under_way[1]
+            self._under_way = _Search(entity, Sweep(table.living_ids()))
+        return self._under_way
+
+    def _ask(self, entity: str, sweep: Sweep, position: int, since_ms: int) -> None:
+        """Make suspect what the org says was deleted, of what the table has. One that does not say it loses nothing."""
+        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        try:
+            deleted = deleted_since(self._org.session, entity, Cursor.of_ms(since_ms).stamp - MARGIN, now)
+        except RequestRefused as refused:
+            log.info("%s: the org does not say what was deleted, so its records are counted: %s", entity, refused)
+            return
+        found = sorted(each for each in deleted if sweep.has(each))
+        self._note(entity, [(each, ONLY_HERE) for each in found], position)
+        sweep.without(found)
 
     def _counts(self, entity: str, windows: tuple[IdWindow, ...]) -> dict[IdWindow, int]:
-        queries = [_query("COUNT()", entity, window) for window in windows]
+        queries = [self._query("COUNT()", entity, window) for window in windows]
         found: dict[IdWindow, int] = {}
         for window, count in zip(windows, counts(self._org.session, queries), strict=True):
             if isinstance(count, Exception):
@@ -73,13 +112,16 @@ class HardDeletes:
 
     def _compare(self, entity: str, sweep: Sweep, window: IdWindow, position: int) -> None:
         ours = {each.decode() for each in sweep.ids_in(window)}
-        theirs = {str(row["Id"]) for row in query_rows(self._org.session, _query("Id", entity, window))}
+        theirs = {str(row["Id"]) for row in query_rows(self._org.session, self._query("Id", entity, window))}
         found = [(each, ONLY_HERE) for each in sorted(ours - theirs)]
         found += [(each, ONLY_THERE) for each in sorted(theirs - ours)]
+        self._note(entity, found, position)
+
+    def _note(self, entity: str, found: Sequence[tuple[str, str]], position: int) -> None:
         if found:
             suspects = [NewSuspect(each, Reason.DRIFT, position, why) for each, why in found]
             Ledger.open_or_create(self._warehouse, entity).note(suspects, POLLED, position, clock.now_ms())
 
-
-def _query(what: str, entity: str, window: IdWindow) -> str:
-    return f"SELECT {what} FROM {entity}" + (f" WHERE {window.condition}" if window.condition else "")
+    def _query(self, what: str, entity: str, window: IdWindow) -> str:
+        where = self._org.condition_of(entity, POLLED)
+        return f"SELECT {what} FROM {entity}{where_all(window.condition, where)}"

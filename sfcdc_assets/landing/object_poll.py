@@ -20,14 +20,17 @@ from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.mere_stamps import merely_stamped, perhaps_stamped
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cursor import REREAD, Cursor, order
-from sfcdc_assets.polls.stamp import Stamp, stamp_of
+from sfcdc_assets.polls.readability import NotPollable, readability
+from sfcdc_assets.polls.stamp import Stamp
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.composite_query import QueryPage, next_page
 from sfcdc_assets.schema_evolution.table_columns import SchemaMissing, columns_of_table, newest_describe
 from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets.snapshot.soql import where_all
 from sfcdc_assets.timeline.rest_rows import typed_rows
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
@@ -96,7 +99,10 @@ class ObjectPoll:
         description = newest_describe(schemas.of_entity(entity))
         if description is None:
             raise SchemaMissing(entity)
-        self._stamp: Stamp = stamp_of(description)
+        stamp = readability(description).stamp
+        if stamp is None:
+            raise NotPollable(entity, "it has no field to ask by for what changed", "let it be compared as a whole")
+        self._stamp: Stamp = stamp
         self._columns: tuple[Column, ...] = columns_of_table(schemas, entity, taken.table.schema, org.privacy)
         spelt = by_any_case(description.field_names)
         self._asked = {
@@ -105,16 +111,20 @@ class ObjectPoll:
         beside = [name for name in (*ALWAYS, self._stamp.field) if name in description.field_names]
         self._fields = tuple(dict.fromkeys([*beside, *self._asked]))
         self._unread = sorted({column.name for column in self._columns} - set(self._asked.values()) - {"Id"}) or None
+        own = org.poll.of(entity)
+        self._where = own.where
+        self._reread = REREAD if own.reread_minutes is None else timedelta(minutes=own.reread_minutes)
         self._mark = taken.poll_mark()
         self._goes_on = self._mark.under_way is not None
         self._from = self._begins_at()
+        self._read_back = taken.last_read_back()
 
     @property
     def query(self) -> str:
         """The SOQL of what is new."""
         return (
-            f"SELECT {', '.join(self._fields)} FROM {self.entity} "
-            f"WHERE {self._from.condition(self._stamp.field)} {order(self._stamp.field)}"
+            f"SELECT {', '.join(self._fields)} FROM {self.entity}"
+            f"{where_all(self._from.condition(self._stamp.field), self._where)} {order(self._stamp.field)}"
         )
 
     def land(self, page: QueryPage, position: Callable[[], int]) -> Polled:
@@ -132,8 +142,7 @@ class ObjectPoll:
             is_last = page.next_path is None
             mark = self._mark_after(page, begun, is_last=is_last)
             if new:
-                self._add(new, mark, position())
-                count += len(new)
+                count += self._add(new, mark, position)
             elif self._mark.under_way is not None:
                 self._note_mark(mark)
             if is_last:
@@ -142,7 +151,7 @@ class ObjectPoll:
             page = next_page(self._org.session, self.query, page.next_path)
         self._seen.is_new = False
         self._seen.forget_before(Cursor.of_ms(mark.read_from_ms).stamp)
-        return Polled(count, self._noted(asked_at, mark))
+        return Polled(count, self._noted(asked_at, mark, is_new=count > 0))
 
     def _begins_at(self) -> Cursor:
         if self._mark.under_way is not None:
@@ -150,7 +159,7 @@ class ObjectPoll:
         copied_at = self._taken.asked_at()
         if copied_at is None:
             copied_at = datetime.fromtimestamp(self._taken.read_at() / 1000, UTC) - UNKNOWN_CLOCK
-        of_copy = Cursor(copied_at).back_by(REREAD)
+        of_copy = Cursor(copied_at).back_by(self._reread)
         usual = max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
         if not self._ends_a_transaction():
             return usual
@@ -181,7 +190,7 @@ class ObjectPoll:
         if begun is None:  # nothing but the records' own stamps says how far it has come
             stamps = [self._stamp_in(row) for row in page.rows] or [self._from.stamp]
             begun = stamps[-1]
-        return self._mark.finished(Cursor(begun).back_by(REREAD).stamp_ms)
+        return self._mark.finished(Cursor(begun).back_by(self._reread).stamp_ms)
 
     def _remember_rows_of_others(self, page: QueryPage) -> None:
         """Remember which of the records another process has read before: they are in the table with the stamp that they
@@ -209,9 +218,21 @@ class ObjectPoll:
             found[record_id] = {self._asked.get(name, name): value for name, value in row.items()}
         return found
 
-    def _add(self, found: Mapping[str, Mapping[str, Any]], mark: PollMark, position: int) -> None:
+    def _add(self, found: Mapping[str, Mapping[str, Any]], mark: PollMark, place: Callable[[], int]) -> int:
+        """Add the records, but for those to which nothing happened; returns how many there are."""
         now_ms = clock.now_ms()
         read_at = datetime.fromtimestamp(now_ms / 1000, UTC)
+        stamped = perhaps_stamped(found, self._stamp.field)
+        if stamped:
+            shown = {record_id: found[record_id] for record_id in stamped}
+            rows, _ = typed_rows("", shown, self._columns, self._unread, 0, read_at, stamp=self._stamp.field)
+            mere = merely_stamped(rows, CurrentState.open(self._warehouse, self.entity), stamped)
+            found = {record_id: row for record_id, row in found.items() if record_id not in mere}
+        if not found:
+            if self._mark.under_way is not None or mark.under_way is not None:
+                self._note_mark(mark)
+            return 0
+        position = place()
         source = self._org.session.url_of("queryAll/")
         rows, spoiled = typed_rows(
             source, found, self._columns, self._unread, position, read_at, stamp=self._stamp.field
@@ -221,6 +242,7 @@ class ObjectPoll:
             Ledger.open_or_create(self._warehouse, self.entity).note(suspects, POLLED, position, now_ms)
         self._taken.add_poll(rows, now_ms, mark, self._seen_until())
         self._mark = mark
+        return len(found)
 
     def _note_mark(self, mark: PollMark) -> None:
         """Note that an interrupted poll is over, or further."""
@@ -235,12 +257,23 @@ class ObjectPoll:
         copied_at = self._taken.asked_at()
         return copied_at if copied_at is not None else self._from.stamp
 
-    def _noted(self, asked_at: datetime | None, mark: PollMark) -> PollNote:
-        seen = self._note.seen_until_ms
+    def _noted(self, asked_at: datetime | None, mark: PollMark, *, is_new: bool) -> PollNote:
+        seen, before = self._note.seen_until_ms, self._note
         if asked_at is not None:
             seen = Cursor(asked_at - timedelta(seconds=self._org.poll.visibility_seconds)).stamp_ms
-        swept_at_ms, covered_ms = self._note.swept_at_ms, self._covered_after()
-        return PollNote(clock.now_ms(), seen, mark.read_from_ms, swept_at_ms=swept_at_ms, covered_ms=covered_ms)
+        is_same = not (is_new or self._goes_on) and before.read_back == self._read_back
+        covered_ms = self._covered_after()
+        return replace(
+            before,
+            asked_at_ms=clock.now_ms(),
+            seen_until_ms=seen,
+            read_from_ms=mark.read_from_ms,
+            covered_ms=covered_ms,
+            error=None,
+            failures=0,
+            read_back=self._taken.last_read_back(),
+            same_since_ms=before.same_since_ms or Cursor(self._seen_until()).stamp_ms if is_same else seen,
+        )
 
     def _stamp_in(self, row: Mapping[str, Any]) -> datetime:
         """Return a record's stamp; one that has none was never changed since there were stamps."""

@@ -8,7 +8,7 @@ from sfcdc_assets.streams.transport import SILENCE_SECONDS
 
 
 @dataclass(frozen=True)
-class Patience:
+class PollTimeouts:
     """How long a reading waits, in seconds: for the first response of a call, for the next one, and in all. It ends
     with the first event that was committed after it began, because a stream may never rest.
 
@@ -25,13 +25,13 @@ class Patience:
     needed_answer: float = 0.0
 
 
-TICK = Patience(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
+TICK = PollTimeouts(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
 """A sensor's tick, which is ended from outside after 60 s: the subscription stays open until the next one."""
 
 ANSWER_SECONDS = SILENCE_SECONDS + 10
 """A stream that has not answered after so long is dead."""
 
-POLL = Patience(first_answer=ANSWER_SECONDS, quiet=1.0, budget=600.0)
+POLL = PollTimeouts(first_answer=ANSWER_SECONDS, quiet=1.0, budget=600.0)
 """One reading of what there is: a stream that has answered sends what it has within a round trip. The first response of
 a quiet channel may take 270 s."""
 
@@ -39,10 +39,10 @@ NOW = replace(POLL, first_answer=15.0, needed_answer=ANSWER_SECONDS)
 """The same for whoever comes again (`sfcdc sync`): events that wait come within seconds, so a channel without any is
 not waited for until its keepalive. That it said nothing completes nothing: neither a transaction nor a cut."""
 
-WATERMARK = Patience(first_answer=5.0, quiet=0.5, budget=600.0)
+WATERMARK = PollTimeouts(first_answer=5.0, quiet=0.5, budget=600.0)
 """For the watermark of a read of the org: any position that is landed will do, a higher one spares work."""
 
 
-def until_settled(settle_seconds: float, patience: Patience = POLL) -> Patience:
+def until_settled(settle_seconds: float, timeouts: PollTimeouts = POLL) -> PollTimeouts:
     """Return the timeouts of a reading that waits until the last transaction counts as complete."""
-    return replace(patience, quiet=settle_seconds)
+    return replace(timeouts, quiet=settle_seconds)

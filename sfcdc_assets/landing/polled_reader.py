@@ -12,21 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sfcdc_assets.entities.entity_facts import readable_facts
-from sfcdc_assets.entities.refused_reads import refuse_entity
+from sfcdc_assets.entities.refused_reads import end_refusals_of_others, refuse_entity
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.store.channel_reads import ReadNote
-from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, read_poll_notes
+from sfcdc_assets.lake.store.left_out_objects import note_left_out
+from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, note_polls_stopped, read_poll_notes
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.covered_time import CoveredTime
-from sfcdc_assets.landing.hard_deletes import HardDeletes
+from sfcdc_assets.landing.daily_checks import REQUESTS, DailyChecks
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, failed_again
-from sfcdc_assets.landing.poll_timeouts import Patience
-from sfcdc_assets.landing.retry_pause import RetryPause
+from sfcdc_assets.landing.poll_budget import PollBudget
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
+from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT, RetryPause
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.polls.due import due_objects, interval_after
+from sfcdc_assets.polls.due import Asked, due_objects
+from sfcdc_assets.polls.readability import Readability
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -41,10 +44,6 @@ log = logging.getLogger(__name__)
 
 MEMBERS_SECONDS = 600.0
 """How long the list of the org's objects is believed."""
-SWEEP_MS = 86_400_000
-"""How often an object's records are counted."""
-SWEEP_REQUESTS = 10
-"""Of one reading, for counting: a tick does not take long, and the next one goes on."""
 COVERED_MS = 86_400_000
 """For an object that waits to be copied, the org is asked this often which transactions are open."""
 LOOK_SECONDS = 30.0
@@ -62,21 +61,24 @@ class PolledReader:
         self._pause = pause or RetryPause()
         self._read_note = ReadNote(warehouse, POLLED)
         self._seen: dict[str, SeenRecords] = {}
-        self._hard_deletes = HardDeletes(warehouse, org)
+        self._checks = DailyChecks(warehouse, org)
         self._notes: dict[str, PollNote] | None = None
         self._members: tuple[float, tuple[str, ...]] = (float("-inf"), ())
         self._copied: tuple[float, tuple[str, ...]] = (float("-inf"), ())
         self._not_begun: tuple[str, ...] = ()
         """Members of which no copy was begun."""
         self._covered = CoveredTime(org)
+        self._budget = PollBudget(warehouse, org)
         self._lock = threading.Lock()
         self._asks_all = True
+        self._is_stopped: bool | None = None
+        """Whether the last reading failed for all objects; None: it was another process's."""
         self.is_open = True
         self.responses = 0
         self.on_events: Callable[[], object] = _nothing
         """Called when rows have come, before they are added."""
 
-    def land(self, patience: Patience) -> LandingReport:
+    def land(self, timeouts: PollTimeouts) -> LandingReport:
         """Ask the objects that are due, or all where whoever asks comes once and has not asked before.
 
         An object that cannot be polled does not keep the others from it: why is noted, and shown by `sfcdc status`.
@@ -85,20 +87,29 @@ class PolledReader:
         """
         with self._lock:
             self._pause.check()
-            calls, report = self._org.session.calls, LandingReport(POLLED)
+            calls, report = self._org.session.calls_of_this_thread, LandingReport(POLLED)
             try:
                 self._begin()
-                self._poll(patience, report)
+                self._poll(timeouts, report)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
+                if isinstance(error, ApiLimitReached):
+                    self._budget.ran_out(error)
                 self._pause.failed(error)
-                raise (self._pause.said(error) if patience.goes_on else error) from error.__cause__
+                self._is_stopped = True
+                note_polls_stopped(self._warehouse, str(error), clock.now_ms())
+                raise (self._pause.said(error) if timeouts.goes_on else error) from error.__cause__
+            finally:
+                self._budget.end(self._org.session.calls_of_this_thread - calls)
             self._pause.worked()
+            if self._is_stopped is not False:
+                note_polls_stopped(self._warehouse, None, clock.now_ms())
+                self._is_stopped = False
             self._read_note.answered()
             stored = RawEvents.open(self._warehouse).stored_checkpoint(POLLED)
             report.position, report.complete_position = stored.position, stored.complete_position
             report.complete_through_ms = clock.now_ms()
             report.has_checkpoint = report.has_answered = True
-            report.api_requests = self._org.session.calls - calls
+            report.api_requests = self._org.session.calls_of_this_thread - calls
             return report
 
     def close(self) -> None:
@@ -107,16 +118,13 @@ class PolledReader:
     def drop(self) -> None:
         """End it."""
 
-    def _poll(self, patience: Patience, report: LandingReport) -> None:
+    def _poll(self, timeouts: PollTimeouts, report: LandingReport) -> None:
         notes = self._notes = self._notes if self._notes is not None else read_poll_notes(self._warehouse)
         interval_ms, now_ms = int(self._org.poll.seconds * 1000), clock.now_ms()
-        asked = {
-            entity: note.asked_at_ms + interval_after(interval_ms, note.failures) - interval_ms
-            for entity, note in notes.items()
-        }
-        if self._asks_all and not patience.goes_on:
+        asked = {entity: _asked(note, int(self._org.poll.seconds_of(entity) * 1000)) for entity, note in notes.items()}
+        if self._asks_all and not timeouts.goes_on:
             asked = {}
-        due = due_objects(self._entities(), asked, now_ms, interval_ms)
+        due = self._budget.begin(due_objects(self._stamped(), asked, now_ms, interval_ms))
         self._asks_all = False
         waiting = [
             entity
@@ -124,7 +132,7 @@ class PolledReader:
             if now_ms - notes.get(entity, PollNote()).covered_asked_ms >= COVERED_MS
         ]
         covered_ms = self._covered.ask([*due, *waiting]) if due or waiting else 0
-        deadline = clock.current().monotonic() + patience.budget
+        deadline = clock.current().monotonic() + timeouts.budget
         position = _OnePosition(self._warehouse)
         # What is open while a copy is made is read by the first poll after it has ended.
         done = {entity: PollNote(covered_ms=covered_ms, covered_asked_ms=now_ms) for entity in waiting}
@@ -134,43 +142,11 @@ class PolledReader:
                 if clock.current().monotonic() >= deadline:
                     break
             notes |= done
-            done |= self._sweep(now_ms)
+            done |= self._checks.look(self._entities(), notes, now_ms, self._budget.for_counts(REQUESTS))
         finally:
             if done:
                 notes |= done
                 note_polls(self._warehouse, done)
-
-    def _sweep(self, now_ms: int) -> dict[str, PollNote]:
-        """Count the records of objects that were not counted for `SWEEP_MS`, as far as a reading has requests for it;
-        the notes of those that are done."""
-        assert self._notes is not None
-        notes = self._notes
-        due = sorted(
-            (notes[entity].swept_at_ms, entity)
-            for entity in self._entities()
-            if entity in notes and notes[entity].error is None and now_ms - notes[entity].swept_at_ms >= SWEEP_MS
-        )
-        if not due:
-            return {}
-        facts = readable_facts(self._warehouse, {entity: POLLED for _, entity in due})
-        position, left = RawEvents.open(self._warehouse).last_position(POLLED), SWEEP_REQUESTS
-        done: dict[str, PollNote] = {}
-        for _, entity in due:
-            of = facts.get(entity)
-            if of is None or not of.are_built or of.last_read_back > of.checkpoint.read_back:
-                continue  # what was read is not in the table yet
-            try:
-                is_over, left = self._hard_deletes.search(entity, position, left)
-            except ApiLimitReached:
-                raise
-            except SfcdcError as error:
-                log.warning("%s: its records could not be counted, to find what is deleted for good: %s", entity, error)
-                is_over = True
-            if is_over:
-                done[entity] = replace(notes[entity], swept_at_ms=now_ms)
-            if left <= 0:
-                break
-        return done
 
     def _poll_some(
         self, entities: Sequence[str], covered_ms: int, position: Callable[[], int], report: LandingReport
@@ -206,23 +182,26 @@ class PolledReader:
 
     def _not_polled(self, entity: str, error: Exception) -> PollNote:
         """Note why, and draw the conclusion from it. Raises what concerns all objects."""
-        if isinstance(error, ApiLimitReached) or not isinstance(error, SfcdcError):
-            raise error
+        _raise_of_all(error)
         self._seen.pop(entity, None)
         now_ms = clock.now_ms()
-        log.warning("%s could not be polled: %s", entity, error)
+        log.warning("%s could not be polled: %s", entity, error, exc_info=_unforeseen(error))
         if isinstance(error, QueryRefused):
             if error.error_code in _NOT_READABLE:
                 position = RawEvents.open(self._warehouse).last_position(POLLED)
                 refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(error), now_ms)
             elif error.error_code == _NO_SUCH_FIELD:
-                self._describe(entity)
+                unanswered = outcome_of(self._describe, entity)
+                if unanswered is not None:
+                    _raise_of_all(unanswered)
+                    log.warning("%s could not be described again: %s", entity, unanswered)
         assert self._notes is not None
         return failed_again(self._notes.get(entity, PollNote()), error, now_ms)
 
     def _describe(self, entity: str) -> None:
         """Follow an object whose fields are not those that were asked for."""
         now_ms = clock.now_ms()
+        self._checks.forget(entity)
         try:
             described = describe_whole(self._org.session, entity)
             newest = self._org.newest_schema(entity, described, now_ms, polled=True)
@@ -236,14 +215,20 @@ class PolledReader:
         """Return the objects that are polled and were copied; the tables say which."""
         now = clock.current().monotonic()
         if now - self._members[0] > MEMBERS_SECONDS:
-            members = self._org.members(POLLED)
-            self._members, self._copied = (now, members.entities if members else ()), (float("-inf"), ())
+            selection = self._org.polled_objects()
+            note_left_out(self._warehouse, selection.left_out)
+            end_refusals_of_others(self._warehouse, POLLED, selection.polled, clock.now_ms())
+            self._members, self._copied = (now, selection.polled), (float("-inf"), ())
         if now - self._copied[0] > LOOK_SECONDS or self._asks_all:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
             copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
             self._copied = (now, copied)
             self._not_begun = tuple(entity for entity, each in facts.items() if each.snapshot_schema is None)
         return self._copied[1]
+
+    def _stamped(self) -> tuple[str, ...]:
+        """Return those that are asked for what changed; the others are compared as a whole."""
+        return tuple(each for each in self._entities() if _is_asked(outcome_of(self._checks.readability, each)))
 
     @retry_on_conflict
     def _begin(self) -> None:
@@ -276,6 +261,28 @@ class _OnePosition:
         position = checkpoint.position + 1
         events.note(replace(checkpoint, position=position, complete_position=position))
         return position
+
+
+def _asked(note: PollNote, interval_ms: int) -> Asked:
+    """Return when an object was asked, and for how long it had been quiet by then."""
+    quiet_ms = note.seen_until_ms - note.same_since_ms if note.same_since_ms else 0
+    return Asked(note.asked_at_ms, note.failures, max(0, quiet_ms), interval_ms)
+
+
+def _raise_of_all(error: Exception) -> None:
+    """Raise what every object would meet."""
+    if isinstance(error, OF_EVERY_OBJECT):
+        raise error
+
+
+def _unforeseen(error: Exception) -> Exception | None:
+    """Return what nobody raises on purpose, for whoever mends it."""
+    return None if isinstance(error, SfcdcError) else error
+
+
+def _is_asked(how: Readability | Exception) -> bool:
+    """Return whether an object has a stamp; one of which nothing is known is asked, which says what is wrong."""
+    return isinstance(how, Exception) or how.stamp is not None
 
 
 def _nothing() -> None:

@@ -7,12 +7,14 @@ nothing is landed twice (guarantee 3), and history does not go through old chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.payload_form import header_of_payload
+from sfcdc_assets.lake.tables.erasure_receipts import ErasedRecords, erased_records
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -40,22 +42,30 @@ class LandedBefore:
         self._until: datetime | None = None
 
     def without(
-        self, raw_events: RawEvents, before: StreamCheckpoint, events: Sequence[DeliveredEvent]
+        self,
+        raw_events: RawEvents,
+        before: StreamCheckpoint,
+        events: Sequence[DeliveredEvent],
+        schema_of: Callable[[str], Mapping[str, Any] | None],
     ) -> Sequence[DeliveredEvent]:
         """Return the events without those that were landed before the break; all of them where there was none, and once
         the stream has come past what was landed: what is new may lie between what is not. An event without a readable
-        header is left as it is."""
+        header is left as it is. `schema_of`: a schema by its id, None where it is not known; headers are read with it
+        as landing reads them, because a later release's may have kinds of changes of its own."""
         if not before.position or not events:
             return events
         if before.position != self._stands_at:
             self._look(raw_events)
-        heads = [_header(event) for event in events]
+        heads = [_header(event, schema_of(event.schema_id)) for event in events]
         times = [head.commit_timestamp for head in heads if head is not None]
         if self._until is None or not times or min(times) > self._until.timestamp() * 1000 + _OUT_OF_ORDER_MS:
             return events
-        landed = self._landed(raw_events, min(times), max(times))
+        erased = erased_records(self._warehouse)  # of these, a landed header has no ids any more
+        landed = self._landed(raw_events, min(times), max(times), erased)
         return [
-            event for event, head in zip(events, heads, strict=True) if head is None or _identity(head) not in landed
+            event
+            for event, head in zip(events, heads, strict=True)
+            if head is None or _identity(head, erased) not in landed
         ]
 
     def landed(self, after: StreamCheckpoint) -> None:
@@ -67,7 +77,7 @@ class LandedBefore:
         self._broken_at = lost[0].position if lost else 0
         self._until = raw_events.last_commit_timestamp(self._channel, self._broken_at) if lost else None
 
-    def _landed(self, raw_events: RawEvents, since_ms: int, until_ms: int) -> set[_Identity]:
+    def _landed(self, raw_events: RawEvents, since_ms: int, until_ms: int, erased: ErasedRecords) -> set[_Identity]:
         quoted = self._channel.replace("'", "''")
         since, until = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (since_ms, until_ms))
         rows = raw_events.table.scan(
@@ -76,14 +86,14 @@ class LandedBefore:
             f"and commit_timestamp >= timestamp '{since}' and commit_timestamp <= timestamp '{until}'",
         )
         return {
-            (tuple(row["record_ids"]), *(row[name] for name in _IDENTITY if name != "record_ids"))
+            (erased.others(row["record_ids"]), *(row[name] for name in _IDENTITY if name != "record_ids"))
             for row in rows.to_pylist()
         }
 
 
-def _identity(head: ChangeEventHeader) -> _Identity:
+def _identity(head: ChangeEventHeader, erased: ErasedRecords) -> _Identity:
     return (
-        head.record_ids,
+        erased.others(head.record_ids),
         head.entity_name,
         str(head.change_type),
         head.transaction_key,
@@ -92,8 +102,8 @@ def _identity(head: ChangeEventHeader) -> _Identity:
     )
 
 
-def _header(event: DeliveredEvent) -> ChangeEventHeader | None:
+def _header(event: DeliveredEvent, schema: Mapping[str, Any] | None) -> ChangeEventHeader | None:
     try:
-        return header_of_payload(event.payload)
+        return header_of_payload(event.payload, schema)
     except HeaderError:
         return None

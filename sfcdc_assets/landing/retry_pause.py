@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfcdc_assets.lake.errors import StoreRefused, StoreUnavailable, TableNotWritten, WarehouseNotWritable
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.durable_pause import KeptPause
 from sfcdc_assets.org_connection.same_organization import WrongOrganization
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.salesforce.errors import ApiLimitReached, LoginRefused, OrganizationReplaced, SessionExpired
+from sfcdc_assets.salesforce.errors import (
+    ApiLimitReached,
+    LoginRefused,
+    OrganizationReplaced,
+    OrgUnreachable,
+    SessionExpired,
+)
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets.streams.errors import (
@@ -42,6 +49,17 @@ OF_THE_LOGIN = (LoginRefused, WrongOrganization, OrganizationReplaced)
 Salesforce locks a user out after ten wrong passwords, for a quarter of an hour by default (Salesforce Help, "Set
 Password Policies")."""
 _OF_THE_TOKEN = (AuthenticationRefused, SessionExpired)
+OF_EVERY_OBJECT = (
+    *OF_THE_LOGIN,
+    SessionExpired,
+    ApiLimitReached,
+    OrgUnreachable,
+    WarehouseNotWritable,
+    StoreRefused,
+    StoreUnavailable,
+    TableNotWritten,
+)
+"""What is raised where objects are worked on one after another: each would meet it. All else stays with its object."""
 _LOGIN, _TOKEN = _doubling(300.0, 3_600.0), _doubling(30.0, 3_600.0)
 _KINDS = (
     # The next login says what a person can do about it; that one is refused, and pauses.

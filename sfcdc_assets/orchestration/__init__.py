@@ -1,1 +1,2 @@
-"""The graph in Dagster: the only room, beside the command line and the guarded webserver, that knows it."""
+"""The graph in Dagster: assets, jobs, sensors, checks, schedules and resources, which `build_defs` lists for one org
+(`OrgAssets`)."""

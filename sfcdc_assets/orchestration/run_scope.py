@@ -1,17 +1,18 @@
 """What the steps of one run have in common: connections that stay open from step to step, and values in memory."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import dagster as dg
-from pydantic import PrivateAttr
 
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.heartbeat import Heartbeat
+from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.settings.settings import load_settings
 
 T = TypeVar("T")
 
@@ -27,23 +28,39 @@ class NotInMemory(SfcdcError):
         )
 
 
-class RunScope(dg.ConfigurableResource[None]):
+class RunScope:
     """Keeps what a step opens until the run is over: a login and a subscription for all steps, not one for each; and
     what a step has found, for those that follow. Nothing of it is written, and nothing outlives the run.
 
     No IO manager does that: Dagster logs each value that one is given or asked for, a third of all events of a run.
     """
 
-    _stack: ExitStack = PrivateAttr(default_factory=ExitStack)
-    _found: dict[type, Any] = PrivateAttr(default_factory=dict)
-    _heartbeat: Heartbeat | None = PrivateAttr(default=None)
+    def __init__(self) -> None:
+        """Nothing is open yet, and nothing found."""
+        self._stack = ExitStack()
+        self._found: dict[type, Any] = {}
 
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Nothing is open yet, and nothing found. From now on the run says that it lives."""
-        self._stack, self._found = ExitStack(), {}
-        if context.run is not None:
-            self._heartbeat = Heartbeat(Warehouse(load_settings().warehouse), context.run.run_id)
-            self._heartbeat.begin()
+    @classmethod
+    @contextmanager
+    def of_run(cls, assets: OrgAssets, run_id: str | None, log: dg.DagsterLogManager | None) -> Iterator[RunScope]:
+        """Give that of a run, which says from now on that it lives; closes all at the end, last opened first. What
+        fails then fails no run: its work is done, and what is not landed comes again. A run that is interrupted waits
+        for nothing."""
+        scope, heartbeat = cls(), None
+        if run_id is not None:
+            heartbeat = Heartbeat(Warehouse(assets.settings().warehouse), run_id)
+            heartbeat.begin()
+        try:
+            yield scope
+        finally:
+            try:
+                scope._stack.__exit__(*sys.exc_info())
+            except SfcdcError as error:
+                if log is not None:
+                    log.warning(f"A connection could not be closed well: {error}")
+            finally:
+                if heartbeat is not None:
+                    heartbeat.end()
 
     def hand_on(self, found: object) -> None:
         """Keep it for the steps that follow, one value of each class."""
@@ -55,18 +72,6 @@ class RunScope(dg.ConfigurableResource[None]):
             raise NotInMemory(kind.__name__)
         found: T = self._found[kind]
         return found
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close all, last opened first. What fails then fails no run: its work is done, and what is not landed comes
-        again. A run that is interrupted waits for nothing."""
-        try:
-            self._stack.__exit__(*sys.exc_info())
-        except SfcdcError as error:
-            if context.log is not None:
-                context.log.warning(f"A connection could not be closed well: {error}")
-        finally:
-            if self._heartbeat is not None:
-                self._heartbeat.end()
 
     @contextmanager
     def kept_if_done(self) -> Iterator[ExitStack]:

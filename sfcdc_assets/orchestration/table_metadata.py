@@ -12,10 +12,12 @@ import pyarrow as pa
 from sfcdc_assets.runtime.foreign_text import markdown_text
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.column_descriptions import column_description
-from sfcdc_assets.settings.settings import load_settings
 
 Metadata = dict[str, Any]
 
+SCHEMA, LINEAGE = "dagster/column_schema", "dagster/column_lineage"
+COLUMNS = "columns"
+"""The entry with the columns of a partition's own table."""
 SAMPLE = "sample"
 """The entry with rows of a table, where SFCDC_SAMPLE_ROWS asks for some."""
 WIDTH = 40
@@ -27,37 +29,63 @@ _TAGS = {"salesforce.type": "salesforce_type", "salesforce.large_text": "large_t
 def table_metadata(
     uri: str,
     name: str,
-    rows: int | None,
     schema: pa.Schema,
-    sample: pa.Table | None = None,
     lineage: dg.TableColumnLineage | None = None,
     described: ObjectDescription | None = None,
 ) -> Metadata:
-    """Place, columns, where they come from, and a sample of rows, under the keys that Dagster's UI knows
+    """Place, columns, and where they come from, of the one table of an asset, under the keys that Dagster's UI knows
     (docs/dagster-notes.md, "Metadata keys").
 
-    `rows` are the partition's: `dagster/row_count` would be shown as those of the asset, whichever entity came last.
     The UI shows entries in their order: put what a batch did before them.
     """
     metadata: Metadata = {
         "dagster/table_name": name,
         "dagster/storage_kind": "deltalake",
         "dagster/uri": uri,
-        "dagster/column_schema": dg.TableSchema(columns=[_column(field, described) for field in schema]),
+        SCHEMA: columns_of(schema, described),
     }
-    if rows is not None:
-        metadata["dagster/partition_row_count"] = rows
     if lineage is not None:
-        metadata["dagster/column_lineage"] = lineage
-    if sample is not None and sample.num_rows:
-        names = sample.column_names
-        metadata[SAMPLE] = rows_value(names, ([_cut(row[name]) for name in names] for row in sample.to_pylist()))
+        metadata[LINEAGE] = lineage
     return metadata
 
 
-def sample_rows() -> int:
-    """Return how many rows of a table a materialization shows: SFCDC_SAMPLE_ROWS, 0 unless somebody asks for them."""
-    return load_settings().sample_rows
+def partition_metadata(
+    uri: str,
+    name: str,
+    rows: int,
+    schema: pa.Schema,
+    sample: pa.Table | None = None,
+    lineage: dg.TableColumnLineage | None = None,
+    described: ObjectDescription | None = None,
+) -> Metadata:
+    """Place, columns and rows of a partition that is a table of its own, and a sample of its rows.
+
+    What is this table's alone has other keys: those of the UI are shown as the asset's, whichever partition came last.
+    `lineage`: of the columns that all partitions have.
+    """
+    metadata: Metadata = {
+        "table": name,
+        "dagster/storage_kind": "deltalake",
+        "location": uri,
+        COLUMNS: columns_of(schema, described),
+        "dagster/partition_row_count": rows,
+    }
+    if lineage is not None:
+        metadata[LINEAGE] = lineage
+    return metadata | sample_metadata(sample)
+
+
+def columns_of(schema: pa.Schema, described: ObjectDescription | None = None) -> dg.TableSchema:
+    """Columns as Dagster shows them, each with what is known of it."""
+    return dg.TableSchema(columns=[_column(field, described) for field in schema])
+
+
+def sample_metadata(sample: pa.Table | None) -> Metadata:
+    """Rows of a table; nothing of none."""
+    if sample is None or not sample.num_rows:
+        return {}
+    names = sample.column_names
+    return {SAMPLE: rows_value(names, ([_cut(row[name]) for name in names] for row in sample.to_pylist()))}
 
 
 def timestamp(ms: int) -> dg.TimestampMetadataValue:

@@ -1,1 +1,1 @@
-"""The org, opened for work on a warehouse."""
+"""The org, opened for work on a warehouse that is its copy, and the context of a run."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from sfcdc_assets.change_events.event_schema import parse_change_schema
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.event_channels.payload_schema import PayloadSchema, payload_schemas
 from sfcdc_assets.lake.tables.schemas import EventSchema
+from sfcdc_assets.polls.object_files import read_object_files
 from sfcdc_assets.polls.object_schema import carried_fields, schema_of
-from sfcdc_assets.polls.polled_objects import PollSettings, polled_objects
+from sfcdc_assets.polls.polled_objects import PollSelection, PollSettings, polled_objects
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, change_event_of, channel_members
 from sfcdc_assets.salesforce.describe import Described, change_event_schema, describe_whole, object_names, objects
@@ -23,7 +25,9 @@ from sfcdc_assets.salesforce.view_all import ViewAll
 from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.checkpoint import EARLIEST
+from sfcdc_assets.streams.errors import AuthenticationRefused, TransportUnavailable
 from sfcdc_assets.streams.open_transport import new_transport
+from sfcdc_assets.streams.rest_schemas import RestSchemas
 from sfcdc_assets.streams.transport import Transport
 from sfcdc_assets.timeline.untrusted_rows import VanishLimits
 
@@ -51,13 +55,34 @@ class OrgConnection:
     """Of generic channels whose payloads are JSON of a known shape."""
     poll: PollSettings = field(default_factory=PollSettings)
     """Which objects are polled, and how often."""
+    on_allowances: Callable[[Mapping[str, Limit]], object] = lambda _: None
+    """Is told what the org says of its allowances, whenever it is asked."""
+    refused_objects: Callable[[], Mapping[str, str]] = dict
+    """Objects that could not be copied, and why, as the warehouse has noted it; none where there is no warehouse."""
 
     def members(self, channel: str) -> ChannelMembers | None:
         """Entities of a channel, and their filters, as the org's setup lists them; None when it does not say. Those
         that are polled are what the settings take of the org's objects."""
         if is_polled(channel):
-            return ChannelMembers(polled_objects(self.poll, objects(self.session)))
+            return ChannelMembers(self.polled_objects().polled)
         return channel_members(self.session, channel)
+
+    def polled_objects(self) -> PollSelection:
+        """Return the objects that are polled, and those that the patterns of the settings leave out, with the
+        reasons."""
+        return polled_objects(self.poll, objects(self.session), self.refused_objects())
+
+    def condition_of(self, entity: str, channel: str) -> str | None:
+        """Return the condition of the records that are in the table of an entity; None for all."""
+        return self.poll.of(entity).where if is_polled(channel) else None
+
+    def without_refused(self, channel: str, members: ChannelMembers | None) -> ChannelMembers | None:
+        """Return members that were listed a while ago without those that have refused a copy since."""
+        if members is None or not is_polled(channel):
+            return members
+        refused = self.refused_objects()
+        kept = tuple(each for each in members.entities if each not in refused or self.poll.names(each))
+        return replace(members, entities=kept)
 
     def describe(self, entity: str) -> Described | None:
         """Return what describe says of an object; None when the object may not be read."""
@@ -84,9 +109,11 @@ class OrgConnection:
     def allowances(self) -> Mapping[str, Limit]:
         """All that the org allows in a day, by name; none when it does not tell this user."""
         try:
-            return limits(self.session)
+            found = limits(self.session)
         except RequestRefused:
             return {}
+        self.on_allowances(found)
+        return found
 
     def _allowance(self, name: str) -> Limit | None:
         return self.allowances().get(name)
@@ -100,17 +127,32 @@ class OrgConnection:
 
     def newest_schema(self, entity: str, described: Described, now_ms: int, *, polled: bool = False) -> EventSchema:
         """Return the schema that the entity's next event will have, beside what describe has just said; of one that is
-        `polled`, and has no events, that of its fields. Raises what the transport refuses."""
+        `polled`, and has no events, that of its fields. Raises what the transport refuses; where its service is away,
+        what REST refuses; and `EventSchemaError` for what is no change event's."""
         if polled:
             schema = change_event_schema(self.session, change_event_of(entity))
             carried = carried_fields(schema, described.object) if schema is not None else None
-            return EventSchema(*schema_of(described.object, carried), entity, now_ms, described.json)
-        schema_id = self.transport.newest_schema_id(entity)
-        return EventSchema(schema_id, self.transport.schema(schema_id), entity, now_ms, described.json)
+            wanted = self.poll.of(entity).fields
+            return EventSchema(*schema_of(described.object, carried, wanted), entity, now_ms, described.json)
+        try:
+            schema_id = self.transport.newest_schema_id(entity)
+            text = self.transport.schema(schema_id)
+        except (TransportUnavailable, AuthenticationRefused):
+            # A copy needs no stream: REST has the same schemas.
+            schemas = RestSchemas(self.session)
+            schema_id = schemas.newest_id(entity)
+            text = schemas.schema(schema_id)
+        parse_change_schema(text)
+        return EventSchema(schema_id, text, entity, now_ms, described.json)
 
 
 @contextmanager
-def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep) -> Iterator[OrgConnection]:
+def connect(
+    settings: Settings,
+    *,
+    sleep: Callable[[float], None] = clock.sleep,
+    on_allowances: Callable[[Mapping[str, Limit]], object] = lambda _: None,
+) -> Iterator[OrgConnection]:
     """Open the org of the settings; closed at the end, whatever happens. `sleep` makes the pauses between tries."""
     with OrgSession(settings, sleep=sleep) as session:
 
@@ -132,5 +174,16 @@ def connect(settings: Settings, *, sleep: Callable[[float], None] = clock.sleep)
                 another,
                 from_earliest,
                 schemas,
-                PollSettings(settings.poll, settings.poll_exclude, settings.poll_seconds, settings.visibility_seconds),
+                PollSettings(
+                    settings.poll,
+                    settings.poll_exclude,
+                    settings.poll_seconds,
+                    settings.visibility_seconds,
+                    settings.poll_reread_hours * 3600,
+                    settings.poll_count_hours * 3600,
+                    read_object_files(settings.poll_objects) if settings.poll else {},
+                    percent=settings.poll_percent,
+                    reserve_percent=settings.snapshot_reserve_percent,
+                ),
+                on_allowances,
             )

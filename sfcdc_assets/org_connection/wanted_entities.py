@@ -9,6 +9,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.setting_values import nearest
 from sfcdc_assets.settings.settings import Settings
 
@@ -55,7 +56,7 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConn
     takes off the channel does not stop the others. Where the org does not list a channel's members to this user, the
     names of its objects are all that can be compared.
     """
-    unknown = set(settings.entities) - set(warehouse.entities("snapshot")) if settings.entities else set()
+    unknown = _others(settings.entities, warehouse.entities("snapshot")) if settings.entities else []
     if not unknown:
         return
     listed = [org.members(channel) for channel in settings.feeding_channels]
@@ -65,9 +66,15 @@ def check_wanted_entities(warehouse: Warehouse, settings: Settings, org: OrgConn
         if objects is None:
             return
         known |= objects
-    for entity in settings.entities:
-        if entity in unknown and entity not in known:
+    for entity in _others(settings.entities, known):
+        if entity in unknown:
             raise UnknownWantedEntity(entity, settings.channels, nearest(entity, known))
+
+
+def _others(written: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return the names that none of the known ones is, in any case."""
+    lower = {each.lower() for each in known}
+    return [each for each in written if each.lower() not in lower]
 
 
 def entities_to_copy(
@@ -77,5 +84,13 @@ def entities_to_copy(
     org does not tell them."""
     known = {entity for members in listed.values() if members for entity in members.entities}
     if any(members is None for members in listed.values()):
-        known |= set(settings.entities) or set(warehouse.entities("snapshot"))
+        known |= set(_others(settings.entities, known) if settings.entities else warehouse.entities("snapshot"))
     return tuple(sorted(entity for entity in known if not settings.entities or entity in settings.entities))
+
+
+def polled_among(entities: Collection[str], listed: Mapping[str, ChannelMembers | None]) -> frozenset[str]:
+    """Return those of the entities that are polled, because no channel carries them. `listed`: as for
+    `entities_to_copy`."""
+    polled = {each for channel, found in listed.items() if is_polled(channel) and found for each in found.entities}
+    fed = {each for channel, found in listed.items() if not is_polled(channel) and found for each in found.entities}
+    return frozenset(polled - fed) & frozenset(entities)

@@ -22,9 +22,14 @@ class Difference:
     in_table: str | None
     kind: str = "differs"
 
+    @property
+    def place(self) -> str:
+        """Which record and field, and what is wrong, without a value: what may stand where everybody looks."""
+        return f"{self.entity} {self.record_id}: {self.field + ' ' if self.field else ''}{self.kind}"
+
     def __str__(self) -> str:
         if self.field is None:
-            return f"{self.entity} {self.record_id}: {self.kind}"
+            return self.place
         return f"{self.entity} {self.record_id} {self.field}: org {self.in_org!r}, table {self.in_table!r}"
 
 

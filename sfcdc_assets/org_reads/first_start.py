@@ -7,13 +7,13 @@ time had one at least.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sfcdc_assets.lake.tables.snapshots import LAYER, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import NOW, Patience, until_settled
+from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts, until_settled
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import count
@@ -79,21 +79,30 @@ def is_first_start(warehouse: Warehouse) -> bool:
     return not warehouse.entities(LAYER)
 
 
-def first_patience(warehouse: Warehouse, settle_seconds: float, *, until_caught_up: bool) -> Patience:
+def first_timeouts(warehouse: Warehouse, settle_seconds: float, *, until_caught_up: bool) -> PollTimeouts:
     """Return the timeouts of the first reading of a sync. Where nothing was copied yet there is nothing to apply the
     last transaction to: it settles while the copies are taken."""
     return until_settled(settle_seconds, NOW) if until_caught_up and not is_first_start(warehouse) else NOW
 
 
-def first_start(session: OrgSession, entities: Iterable[str], now_ms: int, *, from_earliest: bool) -> FirstStart:
-    """Two API requests an entity. One that may not be read costs nothing, and is told by others."""
+def first_start(
+    session: OrgSession,
+    entities: Iterable[str],
+    now_ms: int,
+    *,
+    from_earliest: bool,
+    polled: Collection[str] = (),
+) -> FirstStart:
+    """Two API requests an entity, one for one of those that are `polled` and have no events. One that may not be read
+    costs nothing, and is told by others."""
     since = datetime.fromtimestamp(now_ms / 1000, UTC) - EVENTS_KEPT
     costs = []
     for entity in entities:
         try:
             rows = count(session, entity, include_deleted=True)
             lately = f"SystemModstamp >= {since:%Y-%m-%dT%H:%M:%SZ}"
-            changed = count(session, entity, lately, include_deleted=True) if from_earliest else 0
+            has_events = from_earliest and entity not in polled
+            changed = count(session, entity, lately, include_deleted=True) if has_events else 0
         except RequestRefused:
             continue
         costs.append(EntityCost(entity, rows, changed))

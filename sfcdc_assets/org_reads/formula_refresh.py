@@ -27,11 +27,15 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.changed_records import changes_after, records_that_refer
 from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.earlier_formula_values import EarlierFormulaValues
+from sfcdc_assets.lake.tables.erasure_receipts import NONE, ErasedRecords, erased_records
+from sfcdc_assets.lake.tables.formula_referrers import NOW, paths_of, referrers, without_values
 from sfcdc_assets.lake.tables.formula_values import FormulaValues, Window, name_of, values_of_formulas
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_reads.formula_reads import read_formulas
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.bulk_pages import pages
 from sfcdc_assets.salesforce.bulk_query import create_job, wait_for_job
 from sfcdc_assets.salesforce.errors import QueryRefused
@@ -65,12 +69,12 @@ class FormulaReport:
 
     def __str__(self) -> str:
         waiting = sum(self.postponed.values())
-        said = [f"{self.read:,} records read" if self.read else "nothing to read"]
+        said = [f"{counted(self.read, 'record')} read" if self.read else "nothing to read"]
         said += [f"{self.gone:,} removed"] if self.gone else []
-        said += [f"{waiting:,} wait for the next budget (SFCDC_FORMULA_PERCENT)"] if waiting else []
+        said += [f"{waiting:,} waiting for the next budget (SFCDC_FORMULA_PERCENT)"] if waiting else []
         said += [f"{len(self.refused):,} could not be read ({min(self.refused.values())})"] if self.refused else []
         said += [f"{name} is withheld: {why}" for name, why in self.withheld.items()]
-        return f"{self.entity}: {len(self.formulas)} formulas, {', '.join(said)}"
+        return f"{self.entity}: {counted(len(self.formulas), 'formula')}, {', '.join(said)}"
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ class _Refresh:
         self._marks = {name: look.marks[name] for name in {entity, *wanted.objects} if name in look.marks}
         self._read = self._gone = 0
         self._refused: dict[str, str] = {}
+        self._hidden: tuple[ErasedRecords, Mapping[str, frozenset[str]]] = (NONE, {})
 
     def done(self) -> FormulaReport:
         """Read what is due, and say what it was."""
@@ -259,9 +264,26 @@ class _Refresh:
     def _commit(
         self, rows: pa.Table | None, gone: Sequence[str], followed: Mapping[str, int], window: Window | None
     ) -> None:
-        values = self._opened()
-        nothing = row_schema(self._wanted.columns).empty_table()
-        values.commit(nothing if rows is None else rows, gone, followed, window=window)
+        earlier = EarlierFormulaValues(self._warehouse, self._entity, row_schema(self._wanted.columns))
+        values, erased = self._opened(), erased_records(self._warehouse)
+        hidden = self._hidden_by(erased)
+        kept = row_schema(self._wanted.columns).empty_table() if rows is None else erased.without(rows)
+        kept = without_values(kept, hidden)
+        before = values.rows_of([*kept["Id"].to_pylist(), *gone])
+        # A value may have been read before the tables showed that the record refers to an erased one.
+        earlier.keep(without_values(erased.without(before), hidden), kept)
+        values.commit(kept, gone, followed, window=window)
+
+    def _hidden_by(self, erased: ErasedRecords) -> Mapping[str, frozenset[str]]:
+        """Return the records by each formula whose value would show a record that was erased and is in the org all
+        the same."""
+        if self._hidden[0] is not erased:
+            shown = {
+                name: referrers(self._warehouse, self._entity, paths_of(formula), erased.keeps_out, NOW)
+                for name, formula in self._wanted.by_name.items()
+            }
+            self._hidden = erased, shown
+        return self._hidden[1]
 
     def _opened(self) -> FormulaValues:
         """Return the newest snapshot. Raises `ConcurrentCommit` where another process reads other formulas."""

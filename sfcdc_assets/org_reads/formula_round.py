@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from functools import cache
 
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, FormulaNotes, note_formulas, read_formula_notes
+from sfcdc_assets.lake.store.request_ledger import note_ledger, read_ledger
 from sfcdc_assets.lake.tables import current_state, formula_values
 from sfcdc_assets.lake.tables.changed_records import last_batch
 from sfcdc_assets.lake.tables.formula_values import FormulaValues
 from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.org_connection.request_budget import FORMULAS, RequestBudget
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
-from sfcdc_assets.org_reads.formula_budget import FormulaBudget
 from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Look, formulas_of, refresh_formulas
 from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.runtime import clock
@@ -74,7 +75,8 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
     if not due:
         return {}
     failed: dict[str, SfcdcError] = {}
-    budget = FormulaBudget(notes, run.org, run.settings)
+    ledger, settings = read_ledger(run.warehouse), run.settings
+    budget = RequestBudget(ledger, run.org, FORMULAS, settings.formula_percent, settings.snapshot_reserve_percent)
     look = _look(run, notes, budget)
     try:
         for entity in due:
@@ -94,10 +96,11 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
                 budget.spend(run.org.session.calls_of_this_thread - calls)
     finally:
         note_formulas(run.warehouse, notes)
+        note_ledger(run.warehouse, ledger, FORMULAS)
     return failed
 
 
-def _look(run: OrgRunContext, notes: FormulaNotes, budget: FormulaBudget) -> Look:
+def _look(run: OrgRunContext, notes: FormulaNotes, budget: RequestBudget) -> Look:
     """Note where all tables stand, and wait until the org's REST side shows what they have."""
     entities = run.warehouse.entities(current_state.LAYER)
     marks = {entity: batch for entity in entities if (batch := last_batch(run.warehouse, entity)) is not None}

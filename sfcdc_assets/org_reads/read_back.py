@@ -37,7 +37,7 @@ from sfcdc_assets.org_reads.stale_reads import (
 from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES, remedy
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.rest_deadline import lengthen_unanswered_time
 from sfcdc_assets.salesforce.view_all import Sight
@@ -178,15 +178,15 @@ def _why_not_believed(
     if not vanished:
         return None
     if org.view_all.of(entity) is Sight.SHARED:
-        return f"{vanished:,} records are not shown, and the user lacks View All on {entity}; they are not deleted."
+        return f"The user lacks View All on {entity}: {counted(vanished, 'record')} not shown, none deleted."
     if not org.vanish_limits.exceeded(vanished, read):
         return None
     living = table.living()
     if not org.vanish_limits.exceeded(vanished * of_all, living):
         return None
     return (
-        f"{vanished:,} of {read:,} records that were read back are not in the org any more, of {living:,} living rows; "
-        "they are not deleted."
+        f"{vanished:,} of {counted(read, 'record')} read back, of {counted(living, 'living row')}, not in the org any "
+        "more; none is deleted."
     )
 
 

@@ -15,6 +15,7 @@ from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.recycle_bin import deleted_records
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.snapshot.soql import SYSTEM_MODSTAMP, stamp_among
 from sfcdc_assets.timeline.rest_rows import typed_rows
 
 
@@ -47,7 +48,8 @@ def read_back(
     spelt = by_any_case(described)
     asked = {spelt[column.name.lower()]: column.name for column in columns if column.name.lower() in spelt}
     wanted = [name for name in asked if name != "Id"]
-    extra = [name for name in ("IsDeleted", "SystemModstamp", "MasterRecordId") if name in described]
+    stamp = stamp_among(described) or SYSTEM_MODSTAMP
+    extra = [name for name in ("IsDeleted", stamp, "MasterRecordId") if name in described and name not in wanted]
     fields = ["Id", *wanted, *extra]
     no_ids = {each: f"{each} has not the form of a Salesforce id" for each in record_ids if not is_salesforce_id(each)}
     living = retrieve(session, entity, [each for each in record_ids if each not in no_ids], fields)
@@ -56,12 +58,12 @@ def read_back(
     read = {**living.rows, **dict.fromkeys(missing), **binned.rows}
     skipped = {*binned.refused, *binned.left}
     found = {
-        record_id: {asked.get(name, name): value for name, value in (row or {"Id": record_id}).items()}
+        record_id: None if row is None else {asked.get(name, name): value for name, value in row.items()}
         for record_id, row in read.items()
         if record_id not in skipped
     }
     refused = no_ids | {record_id: str(error) for record_id, error in (living.refused | binned.refused).items()}
     unread = sorted({column.name for column in columns} - set(asked.values()) - set(fields)) or None
     source = session.url_of(f"composite/sobjects/{entity}")
-    table, spoiled = typed_rows(source, found, columns, unread, position, read_at)
+    table, spoiled = typed_rows(source, found, columns, unread, position, read_at, stamp)
     return ReadBack(table, refused | spoiled, (*living.left, *binned.left))

@@ -9,6 +9,7 @@ from functools import partial
 
 from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity
+from sfcdc_assets.lake.store.left_out_objects import note_refused
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect, entity_suspects
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.organization import OrganizationLog
@@ -17,9 +18,12 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_connection.whole_object import read_pages, start
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
 from sfcdc_assets.org_reads.vanished import RowsVanished, vanished_rows, why
+from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.bulk_query import is_lost
 from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
@@ -27,16 +31,20 @@ from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
 from sfcdc_assets.schema_evolution.table_columns import check_privacy
 from sfcdc_assets.settings.channel_kinds import is_polled
-from sfcdc_assets.snapshot.pages import read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.suspect_behaviour import CHANGED_COLUMNS
+
+NO_JOB = "none"
+"""`job_id` of a snapshot that was not read from the org as a whole; it is not gone on with. (It is empty where queries
+read it.)"""
 
 
 @dataclass(frozen=True)
 class SnapshotReport:
     """A snapshot that is complete: its number, watermark, rows, pages and the API requests it took; `sight`: whether
-    the org says that the user is shown all records."""
+    the org says that the user is shown all records. `carried_from`: the channel that fed it before; the table was taken
+    along, and nothing was copied."""
 
     entity: str
     channel: str
@@ -48,6 +56,7 @@ class SnapshotReport:
     resumed: bool
     seconds: float
     sight: Sight = Sight.ALL
+    carried_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,13 +64,23 @@ class ToCopy:
     """An entity, to be read whole on the channel that feeds it.
 
     `at_least`: a position that its watermark must have reached; an unfinished snapshot with an earlier one is given up.
-    `numbered_after`: the last snapshot and the last read-back that a new table's numbers go on from.
+    `numbered_after`: the last snapshot and the last read-back that a new table's numbers go on from. `expected_rows`:
+    about how many records it has, where that is known.
     """
 
     entity: str
     channel: str
     at_least: int = 0
     numbered_after: tuple[int, int] = (0, 0)
+    expected_rows: int | None = None
+
+
+class ObjectLeftOut(SfcdcError):
+    """A pattern of SFCDC_POLL matches an object that the org does not let be read as a table; it is not polled."""
+
+    def __init__(self, refusal: NotPollable) -> None:
+        self.entity, self.refusal = refusal.entity, refusal
+        super().__init__(f"{self.entity} is left out of what SFCDC_POLL's patterns take: {refusal.reason}.")
 
 
 class SnapshotListener:
@@ -92,7 +111,8 @@ def take_snapshot(
 
     Raises `ViewAllMissing` before anything is read, `EntityNotReadable`, and `RowsVanished` where the snapshot is not
     believed (the reconciliation ledger has all three then, and they pause the next attempt), `BulkJobFailed`,
-    `PrivacyChanged`, and what `watermark` raises.
+    `PrivacyChanged`, and what `watermark` raises. Of a polled object `NotPollable` where it is named, and
+    `ObjectLeftOut` where a pattern has taken it; nothing is written then, and the next choice leaves it out.
     """
     warehouse, entity, channel = run.warehouse, wanted.entity, wanted.channel
     was_refused = _rights_were_refused(warehouse, entity)
@@ -103,6 +123,13 @@ def take_snapshot(
             report = take(resume=True)
         except BulkJobGone:
             report = take(resume=False)
+    except NotPollable as refused:
+        if not run.org.poll.names(entity):
+            note_refused(warehouse, entity, refused.reason, clock.now_ms())
+            raise ObjectLeftOut(refused) from refused
+        position = RawEvents.open(warehouse).last_position(channel)
+        refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock.now_ms())
+        raise
     except EntityNotReadable as refused:
         position = RawEvents.open(warehouse).last_position(channel)
         refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock.now_ms())
@@ -134,39 +161,45 @@ def _take(
     warehouse, org, entity, channel, at_least = run.warehouse, run.org, wanted.entity, wanted.channel, wanted.at_least
     started, calls = time.monotonic(), org.session.calls_of_this_thread
     schemas = Schemas(warehouse)
-    described = describe_whole(org.session, entity)
-    newest = org.newest_schema(entity, described, clock.now_ms(), polled=is_polled(channel))
-    known = schemas.of_entity(entity)
-    is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
-    schemas.add(*([newest] if is_news else []), described={entity: clock.now_ms()})
-    keep_shapes(warehouse, [described.shape], clock.now_ms())
+    _describe_now(run, schemas, entity, channel)
     present = Snapshots.open(warehouse, entity)
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, run.privacy)
     columns = follow_layout(run, schemas, present, None, entity, channel)
     ledger = Ledger.open(warehouse, entity)
-    snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
-    if snapshots.last_number() < wanted.numbered_after[0]:
-        snapshots.go_on_from(*wanted.numbered_after)
-    complete = snapshots.complete()
+    complete = present.complete() if present else None
     suspects = ledger.open_suspects() if ledger else []
     blocked = entity_suspects(suspects, channel, complete.position if complete else 0)
-    progress = snapshots.progress()
+    progress = present.progress() if present else None
+    last_number = max(present.last_number() if present else 0, wanted.numbered_after[0])
     resumed = (
         resume
         and progress is not None
         and _goes_on(progress, channel, at_least, suspects)
-        and not is_lost(org.session, progress.job_id)
+        and progress.job_id != NO_JOB
+        and not (progress.job_id and is_lost(org.session, progress.job_id))
     )
     if not resumed:
         if blocked:
             # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
             at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
         position = watermark(at_least)
-        number = snapshots.last_number() + 1
-        progress = start(org.session, entity, columns, channel=channel, position=position, snapshot_number=number)
-        snapshots.begin(progress)
+        progress = start(
+            org.session,
+            entity,
+            columns,
+            channel=channel,
+            position=position,
+            snapshot_number=last_number + 1,
+            where=org.condition_of(entity, channel),
+            expected_rows=wanted.expected_rows,
+        )
     assert progress is not None
+    snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
+    if snapshots.last_number() < wanted.numbered_after[0]:
+        snapshots.go_on_from(*wanted.numbered_after)
+    if not resumed:
+        snapshots.begin(progress)
 
     def pause(seconds: float) -> None:
         org.session.sleep(seconds)
@@ -202,6 +235,19 @@ def _take(
         seconds=time.monotonic() - started,
         sight=sight,
     )
+
+
+def _describe_now(run: OrgRunContext, schemas: Schemas, entity: str, channel: str) -> None:
+    """Note what the object is now. Raises `NotPollable` before anything is written."""
+    org, now_ms = run.org, clock.now_ms()
+    described = describe_whole(org.session, entity)
+    if is_polled(channel):
+        readability(described.object)
+    newest = org.newest_schema(entity, described, now_ms, polled=is_polled(channel))
+    known = schemas.of_entity(entity)
+    is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
+    schemas.add(*([newest] if is_news else []), described={entity: now_ms})
+    keep_shapes(run.warehouse, [described.shape], now_ms)
 
 
 def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, suspects: Sequence[OpenSuspect]) -> bool:

@@ -24,15 +24,23 @@ _OF_THE_COPY = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"}
 _BINARY = "base64"
 
 
-def polled_fields(description: ObjectDescription, carried: Collection[str] | None = None) -> tuple[str, ...]:
+def polled_fields(
+    description: ObjectDescription, carried: Collection[str] | None = None, wanted: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Return the fields that a polled object's tables have beside `Id`, in describe's order. `carried`: those of its
-    change event, in lower case; None where it has none."""
+    change event, in lower case; None where it has none. `wanted`: these of them alone, in any case, and files that are
+    named among them; None for all."""
+    if wanted is not None:
+        named = {each.lower() for each in wanted}
+        files = set(binary_fields(description))
+        every = {*polled_fields(description, carried), *files}
+        return tuple(each.name for each in description.fields if each.name in every and each.name.lower() in named)
     made_of_others = {each.compound_field_name for each in description.fields if each.compound_field_name}
     return tuple(
         field.name
         for field in description.fields
         if not (
-            field.calculated
+            (field.calculated and (carried is None or field.calculated_formula is not None))
             or field.type in COMPOUND_TYPES
             or field.type == _BINARY
             or field.name in _OF_THE_USER | _OF_THE_COPY
@@ -52,10 +60,13 @@ def carried_fields(event_schema: Mapping[str, Any], description: ObjectDescripti
     return frozenset(column.name.lower() for column in columns(event_schema, description))
 
 
-def schema_of(description: ObjectDescription, carried: Collection[str] | None = None) -> tuple[str, str]:
-    """Return the id of the object's schema, which says what is in it, and the schema in Avro's JSON."""
+def schema_of(
+    description: ObjectDescription, carried: Collection[str] | None = None, wanted: Collection[str] | None = None
+) -> tuple[str, str]:
+    """Return the id of the object's schema, which says what is in it (`polled_fields`), and the schema in Avro's
+    JSON."""
     header = {"name": HEADER_FIELD, "type": "null"}
-    fields = [{"name": name, "type": ["null", "string"]} for name in polled_fields(description, carried)]
+    fields = [{"name": name, "type": ["null", "string"]} for name in polled_fields(description, carried, wanted)]
     schema_json = json.dumps({"type": "record", "name": description.name, "fields": [header, *fields]})
     return PREFIX + blake2b(schema_json.encode(), digest_size=8).hexdigest(), schema_json
 

@@ -10,21 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.object_description import STAMPS, ObjectDescription
-
-MUTABLE_WITHOUT_STAMP = frozenset({"AsyncApexJob", "CronTrigger", "OauthToken", "AuthProvider"})
-"""Objects that have a `CreatedDate` alone, and whose records change all the same."""
-
-
-class NotPollable(SfcdcError):
-    """An object that cannot be asked for what changed."""
-
-    def __init__(self, entity: str, reason: str) -> None:
-        self.entity, self.reason = entity, reason
-        super().__init__(
-            f"{entity} cannot be polled: {reason}. Take it out of SFCDC_POLL, or name it in SFCDC_POLL_EXCLUDE."
-        )
 
 
 @dataclass(frozen=True)
@@ -39,18 +25,14 @@ class Stamp:
         return self.field in STAMPS[:2]
 
 
-def stamp_of(description: ObjectDescription) -> Stamp:
-    """Return the best stamp that a query may filter and sort by. Raises `NotPollable`."""
-    if not description.queryable:
-        raise NotPollable(description.name, "the org does not let it be queried")
-    if description.name in MUTABLE_WITHOUT_STAMP:
-        raise NotPollable(description.name, "its records change, and it has no field that moves with them")
+def stamp_among_fields(description: ObjectDescription) -> Stamp | None:
+    """Return the best stamp that a query may filter and sort by, beside the Id; None where there is none."""
     fields = {field.name: field for field in description.fields}
+    record_id = fields.get("Id")
+    if record_id is None or not (record_id.filterable and record_id.sortable):
+        return None
     for name in STAMPS:
         field = fields.get(name)
         if field is not None and field.filterable and field.sortable:
             return Stamp(name)
-    seen = [name for name in STAMPS if name in fields]
-    if seen:
-        raise NotPollable(description.name, f"a query may not filter and sort by {' or '.join(seen)}")
-    raise NotPollable(description.name, f"it has none of {', '.join(STAMPS)}")
+    return None

@@ -8,20 +8,21 @@ one count, and each delete some five more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from sfcdc_assets.salesforce.composite_query import PAGE_ROWS
 from sfcdc_assets.snapshot.soql import IdWindow
 
-LISTED = 2_000
-"""Records of a window whose Ids are listed: a page of a query."""
+LISTED = PAGE_ROWS
+"""Records of a window whose Ids are listed."""
 PARTS = 5
 """Of a window that differs: as many as one request counts."""
 Ids = npt.NDArray[np.bytes_]
-"""Of 18 characters each."""
+"""In order, each as wide as the longest: 18 characters."""
 COUNTED = 2_000_000
 """The most records that the org is asked to count at once: on tens of millions it gives up."""
 
@@ -33,6 +34,7 @@ class Sweep:
         self._ids = ids
         self._to_count: deque[IdWindow] = deque(_parted(ids, IdWindow(), -(-len(ids) // COUNTED) or 1))
         self._to_list: deque[IdWindow] = deque()
+        self._has_differed = False
 
     def to_count(self, most: int) -> tuple[IdWindow, ...]:
         """Return windows that the org is to count next."""
@@ -48,10 +50,30 @@ class Sweep:
             ours = len(self.ids_in(window))
             if ours == count:
                 continue
+            self._has_differed = True
             if ours <= LISTED:
                 self._to_list.append(window)
             else:
                 self._to_count.extend(_parted(self.ids_in(window), window, PARTS))
+
+    def without(self, gone: Collection[str]) -> int:
+        """Count again without Ids that are known to be gone; returns how many of them the table had."""
+        found = np.intersect1d(self._ids, np.array(sorted(gone), np.bytes_))
+        if len(found):
+            self._ids = np.setdiff1d(self._ids, found, assume_unique=True)
+            self._to_list.clear()
+            self._to_count = deque(_parted(self._ids, IdWindow(), -(-len(self._ids) // COUNTED) or 1))
+        return len(found)
+
+    def has(self, record_id: str) -> bool:
+        """Return whether the table has an Id."""
+        place = int(np.searchsorted(self._ids, record_id.encode()))
+        return place < len(self._ids) and self._ids[place] == record_id.encode()
+
+    @property
+    def differs(self) -> bool:
+        """Whether a count has shown that something is missing."""
+        return self._has_differed
 
     def ids_in(self, window: IdWindow) -> Ids:
         """Return the table's Ids in a window."""

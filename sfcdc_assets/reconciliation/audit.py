@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -11,15 +12,19 @@ from sfcdc_assets.lake.tables.audits import Audit, note_audit
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, moving_since, verify_entity
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.progress import ComparisonsLeft, notify
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.timeline.suspect import Reason
+
+log = logging.getLogger(__name__)
 
 
 def compare_again(run: OrgRunContext, lander: Lands, report: VerifyReport) -> None:
@@ -84,7 +89,7 @@ def audit(
             reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
             continue
         began[entity] = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        report = verify_entity(run, lander, entity, channel, share)
+        report = _verified(run, lander, entity, channel, share, is_alone=len(channels) == 1)
         reports.append(report)
         left = None if left is None else left - report.calls
     for _ in range(rounds):
@@ -96,7 +101,9 @@ def audit(
         clock.sleep(run.settings.visibility_seconds)
         bring_up_to_date()
         for report in waiting:
-            compare_again(run, lander, report)
+            error = outcome_of(compare_again, run, lander, report)
+            if isinstance(error, Exception):
+                _refuse(report, error)
         if sum(len(report.left) for report in waiting) == before and not any(
             each.changed_meanwhile for each in waiting
         ):
@@ -105,6 +112,28 @@ def audit(
         if report.refused is None:
             note_audit(run.warehouse, _audit_of(report, began[report.entity]))
     return reports
+
+
+def _verified(
+    run: OrgRunContext, lander: Lands, entity: str, channel: str, budget: int | None, *, is_alone: bool
+) -> VerifyReport:
+    """Return the report on one entity. What it fails with keeps no other from being compared, unless each would meet
+    it."""
+    report = outcome_of(verify_entity, run, lander, entity, channel, budget)
+    if isinstance(report, VerifyReport):
+        return report
+    if is_alone:
+        raise report
+    return _refuse(VerifyReport(entity, channel, 0), report)
+
+
+def _refuse(report: VerifyReport, error: Exception) -> VerifyReport:
+    """Note in the report why it says nothing. Raises what concerns all entities."""
+    if isinstance(error, OF_EVERY_OBJECT):
+        raise error
+    log.warning("%s could not be compared", report.entity, exc_info=error)
+    report.refused, report.left = f"{report.entity} could not be compared: {error}", frozenset()
+    return report
 
 
 def _audit_of(report: VerifyReport, began: datetime) -> Audit:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pyarrow import fs
-
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.lake.delta.shadow_tables import (
     Beside,
@@ -124,6 +122,8 @@ def _swap(beside: Beside, entity: str, channel: str) -> None:
     checkpoint = Checkpoint.of(built, channel)
     if state is not None:
         _let_nobody_else_commit(state, checkpoint, channel)
+        built_before = Checkpoint.of(state, channel).built_at
+        checkpoint = replace(checkpoint, built_at=max(checkpoint.built_at, built_before + 1))
     present = {name: open_if_readable(beside.present, name) for name in beside.tables}
     present[current_state.name_of(entity)] = state
     appended = (text_fields.open_if_there, history.open_if_there)
@@ -131,7 +131,7 @@ def _swap(beside: Beside, entity: str, channel: str) -> None:
     versions = checkpoint.versions(channel) | noting(noted_counts(built), checkpoint.batch)
     for name in beside.tables:
         if name == snapshots.name_of(entity):
-            put_in_place(beside, name, present[name], _snapshots(beside, entity).versions(channel))
+            put_in_place(beside, name, present[name], Snapshots(built_table(beside, name)).versions(channel))
         else:
             put_in_place(beside, name, present[name], memory.get(name, versions))
     for each in _opened(beside.present, entity, appended):
@@ -151,24 +151,6 @@ def _let_nobody_else_commit(state: Table, built: Checkpoint, channel: str) -> No
     if any(getattr(present, name) > getattr(built, name) for name in ("position", "snapshot", "read_back")):
         raise ConcurrentCommit(state.name, "it has newer events or reads of the org than what was built")
     state.append(state.schema.empty_table(), {BATCH: present.batch}, {})
-
-
-def _snapshots(beside: Beside, entity: str) -> Snapshots:
-    built = Snapshots.open(beside, entity)
-    assert built is not None, entity
-    return built
-
-
-def remove_layers(warehouse: Warehouse, entity: str, *, and_snapshots: bool = False) -> list[str]:
-    """Remove the entity's layers that can be rebuilt; with its snapshots they can from the org alone. Returns the
-    names of the tables that are gone."""
-    removed = []
-    for layer in (*LAYERS, snapshots.LAYER) if and_snapshots else LAYERS:
-        root = warehouse.filesystem(layer)
-        if root.get_file_info(entity).type == fs.FileType.Directory:
-            root.delete_dir(entity)
-            removed.append(f"{layer}/{entity}")
-    return removed
 
 
 def rebuild_from_org(run: OrgRunContext, entity: str, channel: str, watermarks: Watermarks) -> RebuildReport:

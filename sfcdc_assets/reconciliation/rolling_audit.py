@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, Look, RollingAudits, Suspicion
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -26,11 +27,11 @@ from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import MISSING, Difference, one_sided
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.snapshot.soql import IdWindow
+from sfcdc_assets.snapshot.soql import IdWindow, where_all
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 LEAST_ALLOWANCE = 15_000
@@ -77,7 +78,7 @@ def _of(audits: RollingAudits, allowance: Allowance, percent: float, now_ms: int
     spent = audits.requests_since(now_ms - DAY_MS)
     within_the_hour = max(LEAST_AT_ONCE, int(a_day / 24 * AT_ONCE)) - audits.requests_since(now_ms - HOUR_MS)
     now = max(0, min(a_day - spent, within_the_hour))
-    return AuditBudget(a_day, spent, now, None if now else f"{spent} of {a_day} requests a day are spent")
+    return AuditBudget(a_day, spent, now, None if now else f"{spent} of {counted(a_day, 'request')} a day spent")
 
 
 WINDOW = 1_500
@@ -127,7 +128,9 @@ def look(
         compared += auditor.look(audits, changed)
         changed = {}
     if budget.now < REQUESTS and budget.why_not is None:
-        budget = replace(budget, why_not=f"{budget.now} requests are left for now, and a look may take {REQUESTS}")
+        budget = replace(
+            budget, why_not=f"{counted(budget.now, 'request')} left for now, and a look may take {REQUESTS}"
+        )
     suspicions = sum(len(each.suspicions) for entity, each in audits.looks().items() if entity in built)
     return RollingReport(
         dict(compared),
@@ -190,7 +193,9 @@ class _Auditor:
         )
         if table is None or described is None:
             return replace(before, at_ms=now, up_to_id="", ended_pass=with_window, compared=0)
-        suspected = [each.record_id for each in before.suspicions]
+        erased = erased_records(self._warehouse)
+        suspected = [each.record_id for each in before.suspicions if not erased.keeps_out(each.record_id)]
+        changed = [each for each in changed if not erased.keeps_out(each)]
         window, ours, up_to = self._window(table, before.up_to_id) if with_window else (None, [], before.up_to_id)
         found: list[Difference] = []
         if window is not None:
@@ -249,9 +254,10 @@ class _Auditor:
             taken *= 2
 
     def _ids_in_org(self, entity: str, window: IdWindow) -> set[str]:
-        condition = f" WHERE {window.condition}" if window.condition else ""
+        condition = where_all(window.condition, self._org.condition_of(entity, self._built[entity]))
         rows = query_rows(self._org.session, f"SELECT Id FROM {entity}{condition}")
-        return {str(row["Id"]) for row in islice(rows, 2 * WINDOW)}
+        erased = erased_records(self._warehouse)
+        return {each for row in islice(rows, 2 * WINDOW) if not erased.keeps_out(each := str(row["Id"]))}
 
 
 def _days_for_all(warehouse: Warehouse, built: Mapping[str, str], budget: AuditBudget) -> float | None:

@@ -22,21 +22,22 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.all_versions import all_versions
 from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_connection.whole_object import read_pages, start
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.reconciliation.id_windows import AuditPlan, plan_windows
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.progress import PageCompared, notify
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
-from sfcdc_assets.snapshot.pages import read_pages, rows_per_page, start
-from sfcdc_assets.snapshot.soql import IdWindow
+from sfcdc_assets.snapshot.pages import rows_per_page
+from sfcdc_assets.snapshot.soql import IdWindow, all_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.version_columns import IN_ORDER
 
@@ -159,7 +160,7 @@ def verify_entity(
     unreadable: dict[str, str] = {}
     parts = len(plan.windows) + len(plan.skipped)
     expected = sum(file.rows for file in table.files().values()) * len(plan.windows) // max(1, parts)
-    seen = [_compare(org, table, columns, window, report, unreadable, expected) for window in plan.windows]
+    seen = [_compare(run, table, columns, window, report, unreadable, expected) for window in plan.windows]
     lander.land(channel)
     moving = moving_since(warehouse, entity, channel, position, began_ms - int(run.settings.visibility_seconds * 1000))
     suspected = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
@@ -209,7 +210,7 @@ def _plan(table: CurrentState, columns: Sequence[Column], budget: int | None) ->
 
 
 def _compare(
-    org: OrgConnection,
+    run: OrgRunContext,
     table: CurrentState,
     columns: Sequence[Column],
     window: IdWindow,
@@ -218,20 +219,22 @@ def _compare(
     expected: int,
 ) -> pl.Series:
     """Compare a part; returns the Ids of both sides, and notes records with a value that does not convert. `expected`:
-    about how many rows all parts have."""
+    about how many rows all parts have. Records that were erased are not looked for."""
+    session, erased = run.org.session, erased_records(run.warehouse)
     within = f" and {window.condition}" if window.condition else ""
     progress = start(
-        org.session,
+        session,
         report.entity,
         columns,
         channel=report.channel,
         position=report.position,
         snapshot_number=0,
-        window=window,
+        where=all_of(window.condition, run.org.condition_of(report.entity, report.channel)),
+        expected_rows=expected,
     )
     seen: list[pl.Series] = []
-    for page, after in read_pages(org.session, progress, columns, on_unreadable=unreadable.update):
-        rows = arrow_frame(page).filter(~pl.col("_is_deleted").fill_null(value=False))
+    for page, after in read_pages(session, progress, columns, on_unreadable=unreadable.update):
+        rows = arrow_frame(erased.without(page)).filter(~pl.col("_is_deleted").fill_null(value=False))
         if rows.is_empty():
             continue
         seen.append(rows["Id"])

@@ -27,6 +27,7 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
+from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.field_history import (
@@ -220,6 +221,9 @@ def _past(work: _Work, window: IdWindow, rows: pl.DataFrame, state: CurrentState
         state.table.scan(["Id"], "_in_doubt" + (f" and {window.condition}" if window.condition else ""))
     )
     batch = Checkpoint.of(state.table, "").batch
+    erased = erased_records(warehouse)
+    if erased.known:  # also where an event has begun a record anew: what was before stays erased
+        rows = rows.filter(pl.Series([erased.of(each) is None for each in rows[PARENT]], dtype=pl.Boolean))
     columns = columns_of_table(Schemas(warehouse), entity, schema, work.run.privacy)
     reported = columns_of_fields(columns, rows["Field"].drop_nulls().unique().to_list())
     of_creation = [each for each in columns if each.name in (CREATED_DATE, CREATED_BY) and each.hash_key is None]

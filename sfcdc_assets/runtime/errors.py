@@ -47,7 +47,7 @@ class PortInUseError(SfcdcError):
 
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, as sentences have it: `1 event`, `2,000 entities`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
 
 

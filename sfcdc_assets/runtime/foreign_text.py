@@ -48,6 +48,14 @@ def markdown_text(text: str) -> str:
     return _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", _LINKS.sub(lambda found: f"\u2060{found[0]}", one_line)))
 
 
+def chat_text(text: str) -> str:
+    """Return the text as one line of a message in a chat, without a link or a mention in it: Slack's own characters are
+    escaped as its documentation says, and what others make of `@` and of addresses is broken by a word joiner, which is
+    not seen."""
+    one_line = _LINKS.sub(lambda found: f"\u2060{found[0]}", " ".join(terminal_text(text).split()))
+    return one_line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def terminal_text(text: str) -> str:
     """Return the text as a terminal shows it and does not obey it: `\\x1b` stands for an escape, `\\u202e` for a mark
     that turns the direction of writing. Tabs and new lines stay."""

@@ -118,6 +118,16 @@ class FieldHistoryRead:
     versions: int
 
 
+@dataclass(frozen=True)
+class TableSearched:
+    """A table was looked through for records that are to be erased: so many rows of it named them; `erased`: they are
+    gone."""
+
+    table: str
+    rows: int
+    erased: bool
+
+
 Fact = (
     EventsDelivered
     | StreamAwaited
@@ -131,6 +141,7 @@ Fact = (
     | PageCompared
     | ComparisonsLeft
     | FieldHistoryRead
+    | TableSearched
 )
 Observer = Callable[[Fact], object]
 

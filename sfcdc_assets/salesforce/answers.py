@@ -11,6 +11,10 @@ import requests
 
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 
+NO_JSON = (ValueError, RecursionError)
+"""What `response.json()` raises of what is no JSON, has a number of thousands of digits, or is nested a thousand
+times."""
+
 
 def json_of(response: requests.Response) -> Any:
     """Return the JSON of an answer, None when it has no content. Raises `UnexpectedAnswer` when it is anything else."""
@@ -18,7 +22,7 @@ def json_of(response: requests.Response) -> Any:
         return None
     try:
         return response.json()
-    except requests.exceptions.JSONDecodeError:
+    except NO_JSON:
         kind = response.headers.get("Content-Type", "no content type")
         problem = f"HTTP {response.status_code} with {len(response.content)} bytes of {kind} instead of JSON"
         raise UnexpectedAnswer(response.url.partition("?")[0], problem) from None
@@ -32,7 +36,7 @@ def refusal_of(response: requests.Response, what: str) -> RequestRefused:
     """
     try:
         body = response.json()
-    except requests.exceptions.JSONDecodeError:
+    except NO_JSON:
         body = None
     first = body[0] if isinstance(body, list) and body else body
     if not isinstance(first, dict):

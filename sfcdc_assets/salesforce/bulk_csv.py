@@ -48,7 +48,10 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
     What is reported of it names column and type but quotes no value, because values are the org's data. Raises
     `RowsUnreadable` where most rows have such a value, and `UnexpectedAnswer` for another page.
     """
-    header, has_rows = _header(source)
+    try:
+        header, has_rows = _header(source)
+    except csv.Error as error:
+        raise UnexpectedAnswer(url, f"its header line is no CSV ({error})") from None
     if not header:
         return CsvPage(schema.empty_table())
     spelt = by_any_case(schema.names)

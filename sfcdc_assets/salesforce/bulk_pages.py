@@ -11,6 +11,7 @@ from typing import IO
 import pyarrow as pa
 import requests
 
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.bulk_query import BulkJob
 from sfcdc_assets.salesforce.errors import BulkJobGone, RequestRefused, UnexpectedAnswer
@@ -95,7 +96,7 @@ def _page(
         read = read_page(spool, schema, url)
     records = read.table.num_rows + len(read.unreadable)
     if records != int(expected):
-        raise UnexpectedAnswer(url, f"a page of {records} records that says it has {expected}")
+        raise UnexpectedAnswer(url, f"a page of {counted(records, 'record')} that says it has {expected}")
     following = response.headers.get("Sforce-Locator", "null")
     if following == locator:
         raise UnexpectedAnswer(url, "a page that names itself as the next one")

@@ -24,6 +24,8 @@ from sfcdc_assets.salesforce.session import OrgSession
 T = TypeVar("T")
 MOST_QUERIES = 5
 """In one request."""
+PAGE_ROWS = 2_000
+"""Records in one page of a query (SOQL and SOSL Reference, Change the Batch Size in Queries)."""
 _SECOND = timedelta(seconds=1)
 
 

@@ -16,7 +16,7 @@ import requests
 from pydantic import SecretStr
 
 from sfcdc_assets.runtime.errors import SettingsError
-from sfcdc_assets.salesforce.answers import MOST_LOGIN_BYTES
+from sfcdc_assets.salesforce.answers import MOST_LOGIN_BYTES, NO_JSON
 from sfcdc_assets.salesforce.api_version import NEWEST_TESTED
 from sfcdc_assets.salesforce.errors import LoginRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.login import Login, checked_login, redacted
@@ -168,7 +168,7 @@ def _ask_token(
 def _json_object(response: requests.Response, url: str) -> dict[str, Any]:
     try:
         answer = response.json()
-    except requests.exceptions.JSONDecodeError:
+    except NO_JSON:
         answer = None  # reported below, without the text: a login answer may hold a token
     if not isinstance(answer, dict):
         problem = f"the login answer (HTTP {response.status_code}) is not a JSON object"

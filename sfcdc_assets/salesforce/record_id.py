@@ -6,12 +6,22 @@ from __future__ import annotations
 import re
 
 _SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
+NAMED = r"[A-Za-z0-9]{1,18}\*?"
+"""What an event may name as a record, or as all of an object's (`001*`), as a regular expression that Python and Arrow
+read alike."""
+
+_NAMED = re.compile(NAMED, re.ASCII)
 _ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Z0-5]{3})?")
 
 
 def is_salesforce_id(text: str) -> bool:
     """Return whether it has the form of an id, 15 or 18 characters; says nothing about its existence."""
     return _ID.fullmatch(text) is not None
+
+
+def may_be_named(text: str) -> bool:
+    """Return whether an event may name it as a record, or as all of an object's."""
+    return _NAMED.fullmatch(text) is not None
 
 
 def to_18_characters(text: str) -> str:

@@ -19,7 +19,6 @@ from sfcdc_assets.salesforce.errors import ApiLimitReached, OrganizationReplaced
 from sfcdc_assets.salesforce.login import Login
 from sfcdc_assets.salesforce.login_choice import chosen_grant
 from sfcdc_assets.salesforce.record_id import eighteen_characters
-from sfcdc_assets.salesforce.simple_salesforce_http import HttpOfSimpleSalesforce
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter, trusted_roots
 from sfcdc_assets.salesforce.transport import (
     CONNECT_TIMEOUT_S,
@@ -27,6 +26,7 @@ from sfcdc_assets.salesforce.transport import (
     READING_METHODS,
     TRIES,
     Answer,
+    HttpOfSimpleSalesforce,
     Transport,
 )
 from sfcdc_assets.settings.settings import Settings

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,15 @@ def trusted_roots(ca_file: Path | None) -> ssl.SSLContext:
 
     Raises `SettingsError` naming SFCDC_CA_FILE when the file holds no certificate.
     """
+    system = ssl.get_default_verify_paths().cafile
+    files = [certifi.where(), *(str(each) for each in (system, ca_file) if each is not None)]
+    return _context(ca_file, tuple((each, _state(each)) for each in files))
+
+
+@lru_cache(maxsize=8)
+def _context(ca_file: Path | None, _files: tuple[tuple[str, object], ...]) -> ssl.SSLContext:
+    """Return the context of files as they are now. Reading some hundred roots takes 25 ms, which each connection of a
+    process would pay again; a file that was renewed is read again."""
     context = ssl.create_default_context()
     context.load_verify_locations(cafile=certifi.where())
     if ca_file is not None:
@@ -29,6 +40,15 @@ def trusted_roots(ca_file: Path | None) -> ssl.SSLContext:
                 "Name a file that starts with -----BEGIN CERTIFICATE-----",
             ) from error
     return context
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    """Return what differs once a file is another one; None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class TrustedRootsAdapter(HTTPAdapter):

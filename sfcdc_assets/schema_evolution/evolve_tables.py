@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -175,9 +176,12 @@ def layout_changed(schemas: Schemas, entity: str, snapshot_table: pa.Schema, pri
     return _news(columns_of_arrow_schema(snapshot_table), wanted, came_back).any
 
 
-def fit(table: Table, wanted: Sequence[Column], run: RunContext) -> None:
+def fit(
+    table: Table, wanted: Sequence[Column], run: RunContext, typed_again: Mapping[str, int] = MappingProxyType({})
+) -> None:
     """Give a table the columns it lacks, and the types. Where a type differs its files are rewritten, and replaced
-    together with the schema in one commit. Raises `ConcurrentCommit`."""
+    together with the schema in one commit, which has the transaction versions `typed_again`. Raises
+    `ConcurrentCommit`."""
     present = columns_of_arrow_schema(table.schema)
     by_name = {column.name: column for column in present}
     lacking = arrow_schema([column for column in wanted if column.name not in by_name])
@@ -206,7 +210,7 @@ def fit(table: Table, wanted: Sequence[Column], run: RunContext) -> None:
         )
         for each in written
     ]
-    table.rewrite(new, after)
+    table.rewrite(new, after, typed_again)
 
 
 def mark_retired(table: Table, retired: frozenset[str]) -> None:

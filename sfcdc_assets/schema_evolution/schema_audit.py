@@ -84,12 +84,13 @@ def audit_schema(
             if field.type != column.type
         ),
         schema_seen_at=datetime.fromtimestamp(schemas.of_entity(entity)[-1].first_seen_at / 1000, UTC),
-        news=schema_changes(_past(warehouse, entity, found.table, now), found.schema),
+        news=schema_changes(columns_before(warehouse, entity, found.table, now), found.schema),
     )
 
 
-def _past(warehouse: Warehouse, entity: str, table: Table, now: datetime) -> pa.Schema:
-    """Each run evaluates the check at its beginning and its end, over all entities."""
+def columns_before(warehouse: Warehouse, entity: str, table: Table, now: datetime) -> pa.Schema:
+    """Return a table's columns of seven days ago, or of when it was created. They are kept for an hour: each run
+    evaluates the check at its beginning and its end, over all entities."""
     until, created_ms, schema = _PAST.get((warehouse, entity), (now, 0, pa.schema([])))
     if now < until < now + 2 * PAST_IS_KEPT and created_ms == table.created_ms:
         return schema

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 from pydantic_settings import NoDecode
 
 from sfcdc_assets.settings.channel_kinds import kind_of, protocol_of, split_channels
+from sfcdc_assets.settings.notice_kinds import NoticeKind
 
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
@@ -25,6 +26,16 @@ NO_CHANNELS = "none"
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
 _OBJECT_PATTERN = re.compile(r"[A-Za-z*?][\w*?]*", re.ASCII)
 _OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+class EntityNames(tuple[str, ...]):
+    """Names of entities as a person wrote them: one is among them in any case, as names in Salesforce and in SQL have
+    none of their own."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in {each.lower() for each in self}
 
 
 def _lower(value: object) -> object:
@@ -140,12 +151,14 @@ def _readable(value: Path) -> Path:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 """Comma-separated."""
+Entities = Annotated[Names, AfterValidator(EntityNames)]
 OrgNames = Annotated[Names, AfterValidator(_lower_once)]
 Columns = Annotated[Names, AfterValidator(_field_patterns)]
 FormulaPatterns = Annotated[Names, AfterValidator(_formula_patterns)]
 Owners = Annotated[Names, AfterValidator(_teams_and_addresses)]
 Channels = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_channels_apart), AfterValidator(_channel_names)]
 ObjectPatterns = Annotated[Names, AfterValidator(_object_patterns)]
+NoticeKinds = Annotated[tuple[NoticeKind, ...], NoDecode, BeforeValidator(_comma_separated)]
 OrgName = Annotated[str | None, BeforeValidator(_lower)]
 WebAddress = Annotated[SecretStr | None, AfterValidator(_web_address)]
 HashKey = Annotated[SecretStr | None, AfterValidator(_key_of_the_hashes)]

@@ -48,21 +48,20 @@ def check_names(names: Iterable[str], known: Iterable[str], families: Iterable[s
 
 DOTENV = ".env"
 ORG, ORGS = f"{PREFIX}ORG", f"{PREFIX}ORGS"
-OF_ONE_ORG = frozenset(
-    {
-        "warehouse",
-        "instance_url",
-        "login_url",
-        "org_id",
-        "access_token",
-        "client_id",
-        "client_secret",
-        "username",
-        "password",
-        "security_token",
-        "private_key_file",
-    }
+LOGIN = (
+    "instance_url",
+    "login_url",
+    "org_id",
+    "access_token",
+    "client_id",
+    "client_secret",
+    "username",
+    "password",
+    "security_token",
+    "private_key_file",
 )
+"""Fields of the settings that say who logs in, where."""
+OF_ONE_ORG = frozenset({"warehouse", *LOGIN})
 """Fields of the settings that no org takes from those of all orgs."""
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs"}
 """Schemes of URIs that lead to the same place as another one."""
@@ -93,13 +92,6 @@ def _upper(name: str) -> str:
 def this_org() -> str | None:
     """Return the name of the org that this process serves, in lower case; None where there is only one."""
     return environment().get(ORG, "").lower() or None
-
-
-def of_this_org(name: str) -> str:
-    """Return a name for this org, of which a Dagster instance keeps one list for all code locations: partitions, pools,
-    concurrency keys."""
-    org = this_org()
-    return name if org is None else f"{org}_{name}"
 
 
 def prefix_of(org: str | None) -> str:
@@ -200,11 +192,13 @@ def check_orgs_of(names: Iterable[str], known: Iterable[str], fields: Iterable[s
     """Raise `SettingsError` for the first name that has the form of an org's setting, where there are orgs, and none of
     that name: it was renamed, or is not copied any more. No other setting is suggested: a login would go elsewhere."""
     right, endings, orgs = set(known), tuple(f"_{field.upper()}" for field in fields), tuple(orgs)
-    for name in sorted(names):
+    for name in sorted(names) if orgs else ():
         given = name.upper()
+        if not given.startswith(PREFIX) or given in right:
+            continue
         ending = max((each for each in endings if given.endswith(each)), key=len, default="")
         of = given.removeprefix(PREFIX).removesuffix(ending).lower()
-        if orgs and ending and given.startswith(PREFIX) and given not in right and _NAME.fullmatch(of):
+        if ending and _NAME.fullmatch(of):
             problem = f"belongs to no org of {ORGS} ({', '.join(orgs)})"
             raise SettingsError(name, problem, f"Add {of} there, or remove or rename what begins with {prefix_of(of)}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,15 +33,18 @@ from sfcdc_assets.settings.channel_kinds import (
     managed_name,
     protocol_of,
 )
+from sfcdc_assets.settings.notice_kinds import BY_DEFAULT
 from sfcdc_assets.settings.secrets_in_files import SUFFIX, secret_of
 from sfcdc_assets.settings.setting_types import (
     Channels,
     Columns,
     Endpoint,
+    Entities,
+    EntityNames,
     FormulaPatterns,
     HashKey,
     HttpsUrl,
-    Names,
+    NoticeKinds,
     ObjectPatterns,
     OrgName,
     OrgNames,
@@ -70,16 +74,22 @@ SPARK_CONF = "SFCDC_SPARK_CONF_"
 """Settings that begin so are options of Spark."""
 
 
+@cache
 def _secret_fields(of: type[BaseSettings]) -> frozenset[str]:
     return frozenset(name for name, field in of.model_fields.items() if "SecretStr" in str(field.annotation))
 
 
 class _Variables(PydanticBaseSettingsSource):
-    """The variables that count for the org: of the environment, then of a file."""
+    """The variables that count for the org: of the environment, then of a file. `asked_for`: the org, where the
+    variables do not say which."""
 
-    def __init__(self, of: type[BaseSettings], org: str | None, given: Mapping[str, str]) -> None:
+    def __init__(
+        self, of: type[BaseSettings], org: str | None, given: Mapping[str, str], asked_for: str | None = None
+    ) -> None:
         super().__init__(of)
         self._values = values_of(org, given, of.model_fields, _secret_fields(of))
+        if asked_for is not None:
+            self._values["org"] = asked_for
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 - its form
         """Return the value of one field."""
@@ -119,16 +129,29 @@ class Settings(BaseSettings):
     """The variables that `load_settings` found; None where they were not loaded by it."""
     channel_schemas: Path | None = None
     """Folder of TOML files that describe the JSON pushed to generic channels, a file a channel."""
-    entities: Names = ()
-    """Only these entities, comma-separated. A name that no channel carries is refused, unless it was copied before."""
+    entities: Entities = EntityNames()
+    """Only these entities, comma-separated, in any case. A name that no channel carries is refused, unless it was
+    copied before."""
     poll: ObjectPatterns = Field(default=(), validate_default=True)
     """Objects that are polled because no channel carries them, comma-separated, or patterns (`Account*`). `*` stands
-    for all that the user can query and that can be asked for what changed, but for the companions of others (`*Share`,
-    `*Feed`, `*History`, tags), which are polled where a pattern of their own names them."""
+    for all that can be read and is worth it, but for the companions of others (`*Share`, `*Feed`, `*History`, tags),
+    which are polled where a pattern of their own names them; `sfcdc status` says what is left out."""
     poll_exclude: ObjectPatterns = ()
     """Objects, or patterns, that are not polled whatever `SFCDC_POLL` says."""
     poll_seconds: float = Field(default=900.0, ge=10.0)
-    """How often a polled object is asked for what changed."""
+    """How often a polled object is asked for what changed. One without a change for eight intervals is asked once in
+    two, for 32 intervals once in four."""
+    poll_percent: float = Field(default=25.0, ge=0, le=100)
+    """The share of the org's daily API requests that polls may use, 0 to 100. What it is not enough for waits, longest
+    first, and `sfcdc status` says so."""
+    poll_objects: Path = Path("polled_objects")
+    """Folder of TOML files, one an object (`Invoice__c.toml`), that say how that one is polled where it is not as all
+    others are; docs/polled-objects.md shows one."""
+    poll_reread_hours: float = Field(default=24.0, gt=0, le=720)
+    """How often what changes without a stamp is compared as a whole: objects that have none, and fields that the org
+    changes by itself (the `Status` of a `Contract`)."""
+    poll_count_hours: float = Field(default=24.0, gt=0, le=720)
+    """How often the records of each polled object are counted, to find what was deleted for good."""
 
     formulas: FormulaPatterns = ()
     """Formula fields that are read, comma-separated, in the notation of `SFCDC_EXCLUDE`: `Account.Score__c,Case.*`.
@@ -214,15 +237,32 @@ class Settings(BaseSettings):
     vanish_rows: int = Field(default=20, ge=0)
     """The number of rows that goes with `SFCDC_VANISH_PERCENT`."""
 
+    views_file: Path | None = None
+    """A DuckDB file to which the views of `sfcdc sql` are written after each sync, of the newest cut: the same as
+    `sfcdc views --duckdb`."""
+    live_views_file: Path | None = None
+    """A DuckDB file with views that follow the newest cut by themselves: after each sync they are told of it, as by
+    `sfcdc views --live`."""
+
     freshness_minutes: float = Field(default=15.0, gt=0)
     """How long after its commit in the org an event may wait to be applied before the check `is_fresh` fails."""
     audit_percent: float = Field(default=1.0, ge=0, le=50)
     """The share of the org's daily API requests that the rolling audit may use, 0 to 50. `0` switches it off."""
     snapshot_reserve_percent: float = Field(default=20.0, ge=0, le=100)
-    """The share of the org's daily API requests and Bulk query jobs that snapshots leave to others, 0 to 100. With no
-    more than that left, whoever used the rest, they pause."""
-    alert_webhook: WebAddress = None
-    """A webhook to which failed runs and late entities are posted, as JSON that Slack takes."""
+    """The share of the org's daily API requests and Bulk query jobs that snapshots and polls leave to others, 0 to 100.
+    With no more than that left, whoever used the rest, they pause."""
+    notice_webhook: WebAddress = None
+    """A webhook to which notices are posted, as JSON that Slack takes: failed runs, late entities, and what else
+    `SFCDC_NOTICES` names."""
+    notices: NoticeKinds = BY_DEFAULT
+    """Which notices are sent, comma-separated: `failed_runs`, `late`, `suspects`, `old_suspects`, `refused_reads`,
+    `lost_checkpoints`, `schema_changes`."""
+    docs_url: HttpsUrl | None = None
+    """Where the pages of this documentation are served, which notices link to: the address of the site, or one with
+    `{page}` for a page's name, such as `https://github.com/acme/sfcdc/blob/main/docs/{page}.md`. Without it notices
+    name the page."""
+    log_format: Literal["text", "json"] = "text"
+    """`json`: commands, the code server and what `sfcdc dev` starts write each line of their logs as a JSON object."""
     run_retention_days: int = Field(default=14, ge=1)
     """How many days Dagster keeps runs and events. The latest of each partition and check are kept for ever."""
     sample_rows: int = Field(default=0, ge=0, le=100)
@@ -353,8 +393,12 @@ def load_settings(org: str | None = None, *, of_all: bool = False) -> Settings:
     names = [*os.environ, *dotenv_settings()]
     check_orgs_of(names, known, fields, orgs)
     check_names(names, known, families=families)
+    serves = org or given.get(ORG)
     try:
-        settings = Settings() if org is None else Settings(org=org)
+        # What counts was found above; Pydantic's own sources, which nothing is asked of, take longer than all the rest.
+        variables = _Variables(Settings, serves.lower() if serves else None, given, asked_for=org)
+        built: dict[str, Any] = {"_build_sources": ((variables,), {})}  # a name that Pydantic's plugin for mypy lacks
+        settings = Settings(**built)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")

@@ -22,7 +22,6 @@ from sfcdc_assets.snapshot.soql import (
     IS_DELETED,
     MASTER_RECORD_ID,
     SYSTEM_MODSTAMP,
-    IdWindow,
     selected_fields,
     snapshot_query,
     stamp_among,
@@ -103,39 +102,37 @@ def rows_per_page(columns: Sequence[Column]) -> int:
     return min(MOST_ROWS_PER_PAGE, max(FEWEST_ROWS_PER_PAGE, _CELLS_PER_PAGE // max(cells, 1)))
 
 
-def start(
-    session: OrgSession,
-    entity: str,
-    columns: Sequence[Column],
-    *,
-    channel: str,
-    position: int,
-    snapshot_number: int,
-    window: IdWindow | None = None,
+def begun(
+    session: OrgSession, entity: str, columns: Sequence[Column], *, channel: str, position: int, snapshot_number: int
 ) -> SnapshotProgress:
-    """Begin a snapshot: create the bulk job, and return the progress to store before the first page is read.
+    """Return the progress of a snapshot that nothing was asked for yet but the fields of the object.
 
-    With `window` only the records in it are read, for an audit of a part.
-
-    `position` must have been noted before this call (guarantee 8). Raises `EntityNotReadable`, `QueryRefused`.
+    `position` must have been noted before this call (guarantee 8). Raises `EntityNotReadable`.
     """
-    started_at_ms = clock.now_ms()
-    fields = selected_fields([column.name for column in columns], describe(session, entity).field_names)
-    job = create_job(session, entity, snapshot_query(entity, fields, window), include_deleted=True)
     return SnapshotProgress(
         snapshot_number=snapshot_number,
         entity=entity,
         channel=channel,
         position=position,
-        job_id=job.id,
+        job_id="",
         next_locator=None,
         pages_done=0,
         rows_done=0,
         complete=False,
-        started_at_ms=started_at_ms,
-        fields=fields,
-        asked_at_ms=job.created_at_ms,
+        started_at_ms=clock.now_ms(),
+        fields=selected_fields([column.name for column in columns], describe(session, entity).field_names),
     )
+
+
+def start(session: OrgSession, progress: SnapshotProgress, where: str | None = None) -> SnapshotProgress:
+    """Create the bulk job of a snapshot that has `begun`, and return the progress to store before the first page is
+    read. With `where` only the records for which it holds are read.
+
+    Raises `EntityNotReadable`, `QueryRefused`.
+    """
+    query = snapshot_query(progress.entity, progress.fields, where)
+    job = create_job(session, progress.entity, query, include_deleted=True)
+    return replace(progress, job_id=job.id, asked_at_ms=job.created_at_ms)
 
 
 def read_pages(
@@ -173,7 +170,7 @@ def read_pages(
             if on_unreadable is None:
                 raise UnexpectedAnswer(source, "; ".join(sorted(set(page.unreadable.values()))))
             on_unreadable(page.unreadable)
-        table = page_table(page.table, progress.fields, columns, source=source)
+        table = _stamped(page_table(page.table, progress.fields, columns, source=source), progress.started_at_ms)
         progress = replace(
             progress,
             next_locator=page.next_locator,
@@ -182,3 +179,13 @@ def read_pages(
             complete=page.next_locator is None,
         )
         yield table, progress
+
+
+def _stamped(page: pa.Table, started_at_ms: int) -> pa.Table:
+    """Return the page where no row lacks a stamp: one that has none had its values when it was read, for all that is
+    known."""
+    place = page.schema.get_field_index("_system_modstamp")
+    if not page.column(place).null_count:
+        return page
+    read_at = pa.scalar(started_at_ms * 1000, pa.int64()).cast(_UTC_MICROSECONDS)
+    return page.set_column(place, page.schema.field(place), pc.fill_null(page.column(place), read_at))

@@ -30,6 +30,8 @@ class SnapshotProgress:
     """API names of the fields asked for: the snapshot says nothing about a column that is not among them."""
     rows_expected: int | None = None
     """Rows of the whole result, known when the org has finished the job."""
+    query: str | None = None
+    """Where the object is read by queries, and `job_id` is empty: the SOQL of all its records."""
     asked_at_ms: int | None = None
     """When the job began by the org's own clock, epoch ms: what was committed long before is in its rows."""
 

@@ -60,10 +60,20 @@ class IdWindow:
         return (self.lower is None or record_id >= self.lower) and (self.upper is None or record_id < self.upper)
 
 
-def snapshot_query(entity: str, fields: Sequence[str], window: IdWindow | None = None) -> str:
-    """SELECT of these fields of all records, or of those in a window of Ids.
+def snapshot_query(entity: str, fields: Sequence[str], where: str | None = None) -> str:
+    """SELECT of these fields of all records, or of those for which a condition holds.
 
     No ORDER BY and no LIMIT: either would switch off the org's chunking.
     """
-    where = window.condition if window else ""
-    return f"SELECT {', '.join(fields)} FROM {entity}" + (f" WHERE {where}" if where else "")
+    return f"SELECT {', '.join(fields)} FROM {entity}{where_all(where)}"
+
+
+def all_of(*conditions: str | None) -> str | None:
+    """Return one condition that holds where all of those do that there are; None where there is none."""
+    return " AND ".join(each for each in conditions if each) or None
+
+
+def where_all(*conditions: str | None) -> str:
+    """Return the conditions that there are as a WHERE clause, with a space before it; nothing where there is none."""
+    every = all_of(*conditions)
+    return f" WHERE {every}" if every else ""

@@ -12,7 +12,9 @@ import os
 import threading
 from pathlib import Path
 
-from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets.settings.given_settings import GivenSettings
+from sfcdc_assets.settings.setting_values import PREFIX
+from sfcdc_assets.settings.settings import SPARK_CONF, Settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.process import SparkProcess
 
@@ -37,7 +39,7 @@ class KeptSpark:
             if found is not None and found.is_alive():
                 return  # a person's, or that of another code location in this folder
             if self._process is None:
-                self._process = SparkProcess(os.environ, Path.cwd())
+                self._process = SparkProcess({**os.environ, **_of_given(settings)}, Path.cwd())
             self._process.look()
         finally:
             self._lock.release()
@@ -48,6 +50,14 @@ class KeptSpark:
             self._has_ended = True
             if self._process is not None:
                 self._process.end()
+
+
+def _of_given(settings: Settings) -> dict[str, str]:
+    """Return as variables what the process that starts it finds nowhere else: settings that a program gave."""
+    if not isinstance(settings, GivenSettings):
+        return {}
+    options = {f"{SPARK_CONF}{name}": value for name, value in settings.spark_conf.items()}
+    return {f"{PREFIX}SPARK_MASTER": settings.spark_master, **options}
 
 
 def is_wanted(settings: Settings) -> bool:

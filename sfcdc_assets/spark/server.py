@@ -100,16 +100,18 @@ def watch(session: SparkSession, settings: Settings, is_stopped: Callable[[float
     options = spark_options(settings)
     made_of = identity(options)
     jvm = session.sparkContext._gateway.proc
+    # Before anything is known of its end: objects may be given back to it at any moment.
+    logging.getLogger().addFilter(_is_not_of_py4j)
     while not is_stopped(LOOK_SECONDS):
         if jvm.poll() is not None:
-            logging.getLogger().addFilter(_is_not_of_py4j)
             raise SparkEnded(path)
         if identity(options) != made_of and not _service(session).listActiveExecutions().isRight():
             raise SparkOutdated(path)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """py4j tells in a traceback of each object that it cannot give back to a JVM that is gone."""
+    """py4j tells in a traceback of each object that it cannot give back to a JVM that is gone; what fails for who asks
+    it for something is raised there."""
     return record.module not in ("clientserver", "java_gateway")
 
 

@@ -125,8 +125,15 @@ def described(tables: AskedTables, at: datetime | None) -> str:
 
 
 def _what_is_not_known(tables: AskedTables, statement: str, at: datetime) -> Iterator[str]:
-    """Yield what is not known: an entity that was first read after the time was not watched then."""
+    """Yield what is not known: an entity that was first read after the time was not watched then, and a polled one has
+    not been asked since its last poll."""
     for entity in tables.asked_for(statement):
+        polled_until = tables.tables.polled_until(entity)
+        if polled_until is not None and polled_until < at:
+            yield (
+                f"{entity} is polled, and shown as of {polled_until:%Y-%m-%d %H:%M:%S} UTC: what was changed between "
+                f"then and {at:%Y-%m-%d %H:%M:%S} UTC is not known yet."
+            )
         first = first_read_at(tables.tables.warehouse, entity)
         if first is not None and at < first:
             yield (

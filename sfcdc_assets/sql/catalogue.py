@@ -13,6 +13,8 @@ from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.column_descriptions import column_description
 from sfcdc_assets.sql.entity_views import EntityTables
+from sfcdc_assets.sql.labels import Label
+from sfcdc_assets.sql.lookup_names import LookupName
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets.sql.text import sql_type
 from sfcdc_assets.timeline.version_columns import END_COLUMNS, OF_THE_ROW
@@ -29,12 +31,13 @@ class DescribedColumn:
 
 @dataclass(frozen=True)
 class DescribedView:
-    """A view, and the columns that say which row is which."""
+    """A view, and the columns that say which row is which. `never_null`: columns that every row has."""
 
     name: str
     description: str
     columns: tuple[DescribedColumn, ...]
     has_unique_ids: bool
+    never_null: tuple[str, ...] = ("Id",)
 
 
 def described_views(tables: TablesOfCuts) -> Iterator[DescribedView]:
@@ -55,8 +58,9 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
         DescribedColumn(beside, "VARCHAR", f"Name of the user in {column}, as it is now.")
         for column, beside in of.users.items()
     ]
+    beside: dict[str, Label | LookupName] = {**of.labels, **of.lookups}
     described_labels = [
-        DescribedColumn(each.beside, "VARCHAR", each.description(column)) for column, each in of.labels.items()
+        DescribedColumn(each.beside, "VARCHAR", each.description(column)) for column, each in beside.items()
     ]
 
     def columns(fields: list[pa.Field]) -> tuple[DescribedColumn, ...]:
@@ -69,13 +73,14 @@ def _of_entity(tables: TablesOfCuts, of: EntityTables) -> Iterator[DescribedView
         (*columns(list(schema)), *_formulas(of, described)),
         has_unique_ids=True,
     )
-    versions = [each for each in schema if each.name != OF_THE_ROW[1]]
+    versions = [each for each in schema if each.name not in OF_THE_ROW[1:]]
     yield DescribedView(
         f"{of.view_name}_history",
         f"{label}: every version of the records of {of.entity}, deleted ones too; _valid_to is null for the current "
         f"version.{lags}",
         columns([*versions, *END_COLUMNS]),
         has_unique_ids=False,
+        never_null=("Id", "_valid_from"),
     )
 
 
@@ -88,31 +93,55 @@ def _formulas(of: EntityTables, described: ObjectDescription | None) -> Iterator
         yield DescribedColumn(each, sql_type(of.formulas.schema.field(each).type), description)
 
 
-def sources_yml(views: Iterable[DescribedView], *, source: str, schema: str, database: str | None = None) -> str:
+@dataclass(frozen=True)
+class DbtSource:
+    """How dbt, and dagster-dbt, find the views. `asset_prefix`: how the keys of the entities' assets in Dagster begin;
+    `stale_hours`: how long no change may have come before dbt warns."""
+
+    name: str
+    schema: str
+    database: str | None = None
+    asset_prefix: tuple[str, ...] = ("salesforce",)
+    stale_hours: int = 24
+
+
+LOADED_AT = "_commit_timestamp"
+"""When the org committed what a row shows."""
+
+
+def sources_yml(views: Iterable[DescribedView], source: DbtSource) -> str:
     """YAML. Texts are written as JSON writes them, which YAML reads as they are."""
-    return "\n".join(_lines(views, source, schema, database)) + "\n"
+    return "\n".join(_lines(views, source)) + "\n"
 
 
-def _lines(views: Iterable[DescribedView], source: str, schema: str, database: str | None) -> Iterator[str]:
+def _lines(views: Iterable[DescribedView], source: DbtSource) -> Iterator[str]:
     yield "version: 2"
     yield "sources:"
-    yield f"  - name: {_text(source)}"
+    yield f"  - name: {_text(source.name)}"
     yield f"    description: {_text('A Salesforce org, copied from its change events by sfcdc_assets.')}"
-    if database:
-        yield f"    database: {_text(database)}"
-    yield f"    schema: {_text(schema)}"
+    if source.database:
+        yield f"    database: {_text(source.database)}"
+    yield f"    schema: {_text(source.schema)}"
+    yield "    config:"
+    yield f"      loaded_at_field: {_text(LOADED_AT)}"
+    yield f"      freshness: {{warn_after: {{count: {source.stale_hours}, period: hour}}}}"
     yield "    tables:"
     for view in views:
+        key = json.dumps([*source.asset_prefix, view.name], ensure_ascii=False)
         yield f"      - name: {_text(view.name)}"
         yield f"        description: {_text(view.description)}"
+        yield f"        config: {{meta: {{dagster: {{asset_key: {key}}}}}}}"
         yield "        columns:"
         for column in view.columns:
             yield f"          - name: {_text(column.name)}"
             yield f"            data_type: {_text(column.type)}"
+            yield "            quote: true"
             if column.description:
                 yield f"            description: {_text(column.description)}"
-            if column.name == "Id":
-                yield f"            data_tests: [{'unique, ' if view.has_unique_ids else ''}not_null]"
+            tests = ["unique"] if column.name == "Id" and view.has_unique_ids else []
+            tests += ["not_null"] if column.name in view.never_null else []
+            if tests:
+                yield f"            data_tests: [{', '.join(tests)}]"
 
 
 def _text(text: str) -> str:

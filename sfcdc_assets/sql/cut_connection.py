@@ -8,7 +8,7 @@ answered differently.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from types import TracebackType
@@ -26,13 +26,25 @@ from sfcdc_assets.lake.tables.lost_checkpoints import NAME as LOST_CHECKPOINTS
 from sfcdc_assets.lake.tables.organization import NAME as ORGANIZATION
 from sfcdc_assets.lake.tables.schemas import NAME as SCHEMAS
 from sfcdc_assets.salesforce.object_shape import PICKLIST_VALUES, RECORD_TYPES, SHAPE_TABLES
-from sfcdc_assets.sql.entity_views import USERS, View, entity_views, label_views, names_of_entity, users_view, view
+from sfcdc_assets.sql.changes_since import TOKENS, tokens_query
+from sfcdc_assets.sql.entity_views import (
+    USERS,
+    EntityTables,
+    View,
+    entity_views,
+    label_views,
+    names_of_entity,
+    names_view,
+    users_view,
+    view,
+)
+from sfcdc_assets.sql.lookup_names import relation_of_names
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
-from sfcdc_assets.sql.text import Location, relation, value
+from sfcdc_assets.sql.text import Location, Rows, relation, value
 from sfcdc_assets.sql.users import USER, name_of_user
 from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
 
-CUT, LAGGING = "sfcdc_cut", "sfcdc_lagging"
+CUT, LAGGING, AS_OF = "sfcdc_cut", "sfcdc_lagging", "sfcdc_as_of"
 OF_EVENTS = (raw_events.NAME, quarantine.NAME)
 """Tables of which the rows up to the cut are shown."""
 OF_THE_WAREHOUSE = (
@@ -62,7 +74,7 @@ class AskedTables:
     ) -> None:
         self.tables = tables
         self._at = at
-        self._find = find or partial(location, tables.warehouse)
+        self._rows: Rows = partial(relation, location=find or partial(location, tables.warehouse))
         self._made: set[str] = set()
         self.connection = connection or duckdb.connect(":memory:")
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -82,7 +94,7 @@ class AskedTables:
         """What can be asked for."""
         of_entities = (each for entity in self.tables.shown for each in self._names_of(entity))
         there = (each for each in OF_THE_WAREHOUSE if readable_now(self.tables.warehouse, each) is not None)
-        return (*of_entities, *there, *self._of_channels, CUT, LAGGING)
+        return (*of_entities, *there, *self._of_channels, CUT, LAGGING, AS_OF, TOKENS)
 
     def asked_for(self, statement: str) -> tuple[str, ...]:
         """Return the entities whose views a statement names."""
@@ -122,7 +134,9 @@ class AskedTables:
         if entities and USERS not in self._made:
             self._create([self._users(), *(self._labels() if self.tables.labels else ())])
         for entity in entities:
-            self._create(entity_views(self.tables.of(entity), self._find, self._at))
+            of = self.tables.of(entity)
+            self._create(self._names(of))
+            self._create(entity_views(of, self._rows, self._at))
         for table in OF_THE_WAREHOUSE:
             if table in wanted and table not in self._made:
                 self._create(self._of_the_warehouse(table))
@@ -131,8 +145,12 @@ class AskedTables:
                 self._create(self._of_a_channel(name, table))
         if CUT in wanted and CUT not in self._made:
             self._create([view(CUT, _rows_of(self.tables.cuts))])
+        if TOKENS in wanted and TOKENS not in self._made:
+            self._create([view(TOKENS, tokens_query(self.tables.tokens()))])
         if LAGGING in wanted and LAGGING not in self._made:
             self._create([view(LAGGING, _lagging(self.tables.lagging.values()))])
+        if AS_OF in wanted and AS_OF not in self._made:
+            self._create([view(AS_OF, _as_of({entity: self.tables.as_of(entity) for entity in self.tables.shown}))])
 
     def _create(self, views: Iterable[View]) -> None:
         for each in views:
@@ -141,18 +159,24 @@ class AskedTables:
 
     def _users(self) -> View:
         user = self.tables.rows_of(USER) if USER in self.tables.shown else None
-        return users_view(user, name_of_user(user.schema) if user else None, self._find)
+        return users_view(user, name_of_user(user.schema) if user else None, self._rows)
+
+    def _names(self, of: EntityTables) -> Iterator[View]:
+        for entity in dict.fromkeys(each for lookup in of.lookups.values() for each in lookup.objects):
+            found = self.tables.named(entity)
+            if found is not None and relation_of_names(entity) not in self._made:
+                yield names_view(entity, *found, self._rows)
 
     def _labels(self) -> Iterable[View]:
         values, types = (readable_now(self.tables.warehouse, each.name) for each in (PICKLIST_VALUES, RECORD_TYPES))
-        return label_views(values, types, self._find)
+        return label_views(values, types, self._rows)
 
     def _of_the_warehouse(self, table: str) -> list[View]:
         condition = _up_to(self.tables.cuts) if table in OF_EVENTS else None
         if table == raw_events.NAME and self._at is not None:
             condition = f"({condition}) and commit_timestamp <= TIMESTAMPTZ {value(self._at.isoformat())}"
         found = readable_now(self.tables.warehouse, table, condition)
-        return [view(table, relation(found, self._find))] if found is not None else []
+        return [view(table, self._rows(found))] if found is not None else []
 
     @cached_property
     def _of_channels(self) -> dict[str, str]:
@@ -166,7 +190,7 @@ class AskedTables:
         """No cut names it: its rows stand for themselves."""
         condition = None if self._at is None else f"received_at <= TIMESTAMPTZ {value(self._at.isoformat())}"
         found = readable_now(self.tables.warehouse, table, condition)
-        return [view(name, relation(found, self._find))] if found is not None else []
+        return [view(name, self._rows(found))] if found is not None else []
 
     def _names_of(self, entity: str) -> tuple[str, ...]:
         return names_of_entity(entity, self.tables.layers(entity))
@@ -197,6 +221,12 @@ def _lagging(entities: Iterable[Lagging]) -> str:
         "NULL::TIMESTAMPTZ AS since, NULL::VARCHAR AS reason WHERE false"
     )
     return " UNION ALL ".join(rows) or none
+
+
+def _as_of(entities: Mapping[str, datetime | None]) -> str:
+    """Return a row for each."""
+    rows = (f"SELECT {value(entity)} AS entity, {_time(as_of)} AS as_of" for entity, as_of in entities.items())
+    return " UNION ALL ".join(rows) or "SELECT NULL::VARCHAR AS entity, NULL::TIMESTAMPTZ AS as_of WHERE false"
 
 
 def _rows_of(cuts: Sequence[Cut]) -> str:

@@ -42,9 +42,7 @@ _SHOWN = 60
 class FileNotWritten(SfcdcError):
     """The DuckDB file for other tools could not be written."""
 
-    def __init__(self, path: str, said: str) -> None:
+    def __init__(self, path: str, said: str, remedy: str = "") -> None:
         self.path = path
-        super().__init__(
-            f"The views could not be written to {path} ({' '.join(said.split())}). Make the folder, close other "
-            "programs that have the file open, or name another one."
-        )
+        usual = "Make the folder, close programs that have the file open for writing, or name another one."
+        super().__init__(f"The views could not be written to {path} ({' '.join(said.split())}). {remedy or usual}")

@@ -54,14 +54,23 @@ _OF_A_PATTERN = re.compile(r"[*?\[]")
 Location = Callable[[str, str], str]
 """A table's name and the path of one of its files -> where DuckDB finds the file."""
 
+Rows = Callable[[ReadableTable], str]
+"""A table -> the SELECT of its rows that count: of exactly the files of one version (`relation`), or of those that the
+newest cut has when it is asked (`live_views`)."""
+
 
 def relation(table: ReadableTable, location: Location) -> str:
     """Return the rows that count, with the columns in the table's order."""
-    columns = ", ".join(f"CAST(NULL AS {sql_type(field.type)}) AS {name(field.name)}" for field in table.schema)
-    parts = [f"SELECT {columns} WHERE false", *(_part(table.name, each, location) for each in table.files)]
+    parts = [no_row(table), *(_part(table.name, each, location) for each in table.files)]
     chosen = ", ".join(map(name, table.schema.names))
     where = f" WHERE {table.condition}" if table.condition else ""
     return f"SELECT {chosen} FROM ({' UNION ALL BY NAME '.join(parts)}){where}"
+
+
+def no_row(table: ReadableTable) -> str:
+    """Return a SELECT of no row, with all columns and their types: a file may lack some."""
+    columns = ", ".join(f"CAST(NULL AS {sql_type(field.type)}) AS {name(field.name)}" for field in table.schema)
+    return f"SELECT {columns} WHERE false"
 
 
 def _part(table: str, files: FilesOfPartition, location: Location) -> str:

@@ -25,7 +25,7 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
     taken = {each.lower() for each in schema.names}
     found: dict[str, str] = {}
 
-    def name_beside(column: str, wanted: str) -> None:
+    def put(column: str, wanted: str) -> None:
         for beside in (wanted, f"{column.lower()}_name"):
             if beside not in taken:
                 taken.add(beside)
@@ -34,9 +34,9 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
 
     for field in described.fields if described else ():
         if USER in field.reference_to and is_readable(schema, field.name):
-            name_beside(field.name, _name_beside(field))
+            put(field.name, name_beside(field))
     if COMMIT_USER in schema.names:
-        name_beside(COMMIT_USER, f"{COMMIT_USER}_name")
+        put(COMMIT_USER, f"{COMMIT_USER}_name")
     return found
 
 
@@ -67,9 +67,11 @@ def is_readable(schema: pa.Schema, column: str) -> bool:
     return column in schema.names and _HASHED not in (schema.field(column).metadata or {})
 
 
-def _name_beside(field: FieldDescription) -> str:
-    """`LastModifiedById` -> `last_modified_by_name`. A custom field keeps its whole name: those of two may differ by an
-    underscore only."""
+def name_beside(field: FieldDescription) -> str:
+    """Return what the column with names beside a lookup is called: `LastModifiedById` -> `last_modified_by_name`.
+
+    A custom field keeps its whole name: those of two may differ by an underscore only.
+    """
     if field.name.lower().endswith("__c"):
         return f"{field.name.lower()}_name"
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", field.relationship_name or field.name.removesuffix("Id"))

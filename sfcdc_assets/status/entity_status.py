@@ -1,15 +1,16 @@
 """How one entity's tables stand: each is opened once, and no row is read that the log speaks of.
 
-What is read beside the log: the entries of a snapshot that is being read, and entries that are open. So it costs the
-same however many rows an entity has.
+What is read beside the log: the entries of a snapshot that is being read, entries that are open, and when events were
+committed that wait. So it costs the same however many rows an entity has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sfcdc_assets.change_events.privacy import Compounds, Privacy, PrivacyConflict
+from sfcdc_assets.entities.freshness import waiting
 from sfcdc_assets.entities.refused_reads import refusal_in
 from sfcdc_assets.event_channels.tables.fold import has_state
 from sfcdc_assets.lake.delta.table import Table
@@ -22,15 +23,37 @@ from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER as RECONCILIATION
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.schema_evolution.table_columns import conflicts_in
 from sfcdc_assets.settings.channel_kinds import folder_of
-from sfcdc_assets.status.status_report import EntityStatus, SnapshotStatus, TopicStatus
+from sfcdc_assets.status.status_report import EntityStatus, SnapshotStatus, TableSize, TopicStatus
 from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS
 
 OF_COLUMNS = (current_state.LAYER, history.LAYER, snapshots.LAYER)
 """Tables that have the entity's columns."""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What was landed: `raw_events`, if it is there, and in it, by configured channel in their order, the last position
+    of each entity; `now_ms` as epoch ms."""
+
+    events: RawEvents | None
+    last: Mapping[str, Mapping[str, int]]
+    now_ms: int
+
+    def waiting(self, entity: str, channel: str, after: int) -> tuple[int | None, float | None]:
+        """Return how many events of an entity wait, and for how long the oldest has (seconds); None where that cannot
+        be read."""
+        up_to = self.last.get(channel, {}).get(entity, 0)
+        if self.events is None or up_to <= after:
+            return 0, 0.0
+        try:
+            return waiting(self.events, entity, channel, after, up_to, self.now_ms)
+        except TableDamaged:
+            return None, None
 
 
 @dataclass(frozen=True)
@@ -46,13 +69,13 @@ class EntityLook:
 def look_at(
     warehouse: Warehouse,
     entity: str,
-    landed: Mapping[str, Mapping[str, int]],
+    landed: Landed,
     of_events: TableDamaged | None,
     privacy: Privacy,
     compounds_of: Callable[[str], Compounds],
 ) -> EntityLook:
-    """`landed`: configured channel, in their order -> entity -> last position; `of_events`: the damage of the entity's
-    part of `raw_events`. A damaged table is reported, and does not keep what the others say from being."""
+    """Look at one entity's tables; `of_events`: the damage of the entity's part of `raw_events`. A damaged table is
+    reported, and does not keep what the others say from being."""
     damage = {} if of_events is None else {of_events.table: of_events}
     tables: dict[str, Table] = {}
     for layer in LAYERS:
@@ -65,6 +88,7 @@ def look_at(
     status, conflicts, refused = EntityStatus(entity), dict[str, Sequence[PrivacyConflict]](), None
     try:
         status = _status(warehouse, entity, tables, landed)
+        status = replace(status, sizes={layer: size_of(table) for layer, table in tables.items()})
         if not damage:
             refused = refusal_in(_ledger(warehouse, tables))
             columns = {tables[layer].name: tables[layer].schema for layer in OF_COLUMNS if layer in tables}
@@ -74,9 +98,14 @@ def look_at(
     return EntityLook(status, tuple(damage.values()), conflicts, refused)
 
 
-def _status(
-    warehouse: Warehouse, entity: str, tables: Mapping[str, Table], landed: Mapping[str, Mapping[str, int]]
-) -> EntityStatus:
+def size_of(table: Table) -> TableSize:
+    """Return what the log says of a table."""
+    files = table.file_statistics()
+    return TableSize(table.count(), len(files), int(files["size_bytes"].sum() or 0))
+
+
+def _status(warehouse: Warehouse, entity: str, tables: Mapping[str, Table], of: Landed) -> EntityStatus:
+    landed = of.last
     taken = Snapshots(tables[snapshots.LAYER]) if snapshots.LAYER in tables else None
     standing = taken.standing() if taken else None
     copied = SnapshotStatus(*standing) if standing else None
@@ -88,6 +117,8 @@ def _status(
     applied = table.applied(channel) if channel else None
     carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
     of_entity = ledger.open_suspects(of_the_entity=True) if ledger else []
+    watermark = taken.watermark() if taken and channel else 0
+    events, lag = of.waiting(entity, channel, max(applied or 0, watermark)) if channel else (0, 0.0)
     missed = tuple(suspect.detail or "" for suspect in of_entity if suspect.reason in MISSING_EVENTS)
     return EntityStatus(
         entity,
@@ -104,6 +135,8 @@ def _status(
         version=table.table.version,
         open_suspects=ledger.counts() if ledger else {},
         missed=missed,
+        waiting_events=events,
+        lag_seconds=None if lag is None else round(lag, 1),
     )
 
 

@@ -44,19 +44,29 @@ def read_at_ms(warehouse: Warehouse, channel: str, table: LandedTable | None) ->
     return max(filter(None, (last_read_ms(warehouse, channel), landed)), default=None)
 
 
-def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms: int) -> Iterator[str]:
-    """Yield what was not read, or waits to be applied, for longer than so many seconds, each with since when. An entity
-    that was never copied is not among them: `sfcdc status` and the run that copies say how far that is."""
+def unread_channels(
+    warehouse: Warehouse, settings: Settings, seconds: float, now_ms: int
+) -> Iterator[tuple[str, int | None]]:
+    """Yield the channels that were not read for longer than so many seconds, each with when it was (epoch ms, UTC);
+    None for never."""
     raw = Table.open(warehouse, RAW_EVENTS_NAME)
     events = RawEvents(raw, warehouse) if raw is not None else None
     for channel in settings.channels:
         at = read_at_ms(warehouse, channel, events if feeds_entities(channel) else EventTable.open(warehouse, channel))
+        if at is None or now_ms - at > seconds * 1000:
+            yield channel, at
+
+
+def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms: int) -> Iterator[str]:
+    """Yield what was not read, or waits to be applied, for longer than so many seconds, each with since when. An entity
+    that was never copied is not among them: `sfcdc status` and the run that copies say how far that is."""
+    for channel, at in unread_channels(warehouse, settings, seconds, now_ms):
         if at is None:
             yield f"{channel} was never read"
-        elif now_ms - at > seconds * 1000:
+        else:
             moment = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
             yield f"{channel} was last read {_ago(now_ms - at)} ago ({moment})"
-    for lag in lags(warehouse, settings, now_ms) if events is not None else ():
+    for lag in lags(warehouse, settings, now_ms):
         if lag.seconds > seconds:
             waiting = "waits" if lag.events == 1 else "wait"
             yield (

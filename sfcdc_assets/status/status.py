@@ -11,11 +11,17 @@ from typing import TypeVar
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.store.allowance_notes import read_allowances
+from sfcdc_assets.lake.store.entities_without_asset import without_asset
 from sfcdc_assets.lake.store.formula_notes import read_formula_notes
+from sfcdc_assets.lake.store.left_out_objects import left_out_objects
 from sfcdc_assets.lake.store.pending_events import read_pending
-from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
+from sfcdc_assets.lake.store.poll_notes import PollNote, polls_stopped, read_poll_notes
+from sfcdc_assets.lake.store.request_ledger import read_ledger
 from sfcdc_assets.lake.tables.audits import last_audits
 from sfcdc_assets.lake.tables.channel_members import filters_of
+from sfcdc_assets.lake.tables.consistent_cuts import NAME as CUTS
+from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.damage import damage_of_events, damage_of_table, opened
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.landed_table import LandedTable
@@ -27,20 +33,24 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshot_plan import planned, why_no_copy_began
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.same_organization import owner_of
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import all_side_by_side
 from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
 from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities, table_of
 from sfcdc_assets.settings.settings import Settings
-from sfcdc_assets.status.entity_status import EntityLook, look_at, topic_statuses
+from sfcdc_assets.status.entity_status import EntityLook, Landed, look_at, size_of, topic_statuses
 from sfcdc_assets.status.staleness import read_at_ms
 from sfcdc_assets.status.status_report import (
+    AllowanceStatus,
     ChannelStatus,
+    CutStatus,
     DamageStatus,
     EntityStatus,
     EventTableStatus,
     FormulaStatus,
     LostCheckpointStatus,
     PrivacyStatus,
+    RequestStatus,
     WarehouseStatus,
 )
 
@@ -49,13 +59,14 @@ LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 """Their folders name the entities."""
 
 
-def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
-    """Return how far the channels and tables are.
+def status_of(warehouse: Warehouse, settings: Settings, now_ms: int | None = None) -> WarehouseStatus:
+    """Return how far the channels and tables are, now (epoch ms; by the clock in use).
 
     Makes no API calls and creates no table. A damaged table is named in `damaged`, with what mends it, and does not
     keep the others from being reported. What it costs follows the number of tables and of their files, not that of
-    their rows (`entity_status`).
+    their rows (`entity_status`); of events that wait to be applied the times are read.
     """
+    now_ms = clock.now_ms() if now_ms is None else now_ms
     damaged: list[TableDamaged] = []
     raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw, warehouse) if raw else None
@@ -73,7 +84,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     privacy = Privacy.of(settings)
     # Rules are compared with every column of every schema, so schemas are read only where there are rules.
     schemas = _unless_damaged(damaged, lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
-    looks = _looks(warehouse, names, landed, privacy, schemas)
+    looks = _looks(warehouse, names, Landed(events, landed, now_ms), privacy, schemas)
     sound = [name for name in names if not looks[name].damage]
     entities = [
         _with_poll(
@@ -86,6 +97,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
         _channel(warehouse, events if feeds_entities(channel) else of_events.get(channel), channel, damaged)
         for channel in settings.channels
     )
+    channels = tuple(_with_stop(warehouse, each) if each.channel == POLLED else each for each in channels)
     of_schemas = damage_of_table(warehouse, None, opened(warehouse, SCHEMAS))
     for each in [*(each for look in looks.values() for each in look.damage), *([of_schemas] if of_schemas else [])]:
         if str(each) not in map(str, damaged):
@@ -105,7 +117,49 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
         _unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
         _unless_damaged(damaged, lambda: why_no_copy_began(warehouse)),
         _formulas(warehouse, settings),
+        _requests(warehouse),
+        *(_unless_damaged(damaged, lambda: _cuts(warehouse, changes)) or ({}, 0)),
+        {
+            name: AllowanceStatus(each.maximum, each.remaining, _iso(each.asked_at_ms))
+            for name, each in read_allowances(warehouse).items()
+        },
+        size_of(raw) if raw is not None else None,
+        _iso(now_ms),
+        _unless_damaged(damaged, lambda: left_out_objects(warehouse)) or {} if POLLED in changes else {},
+        without_asset(warehouse, changes),
     )
+
+
+def _cuts(warehouse: Warehouse, channels: Sequence[str]) -> tuple[dict[str, CutStatus], int]:
+    """Return the newest cut of each channel, and how many are kept. Reads the newest alone."""
+    table = Table.open(warehouse, CUTS)
+    found = {channel: latest_cut(warehouse, channel) for channel in channels} if table is not None else {}
+    return {
+        channel: CutStatus(
+            cut.position,
+            cut.commit_timestamp.isoformat(timespec="seconds") if cut.commit_timestamp else None,
+            cut.applied_at.isoformat(timespec="seconds") if cut.applied_at else None,
+            len(cut.lagging),
+        )
+        for channel, cut in found.items()
+        if cut is not None
+    }, table.count() if table is not None else 0
+
+
+def _requests(warehouse: Warehouse) -> dict[str, RequestStatus]:
+    ledger, now_ms = read_ledger(warehouse), clock.now_ms()
+    found = {}
+    for purpose in sorted({*ledger.spent, *ledger.postponed}):
+        status, waiting = RequestStatus(ledger.spent_in_a_day(purpose, now_ms)), ledger.postponed.get(purpose)
+        if waiting is not None:
+            status = replace(
+                status,
+                waiting=waiting.objects,
+                waiting_because=waiting.why.rstrip("."),
+                waiting_since=_iso(waiting.since_ms),
+            )
+        found[purpose] = status
+    return found
 
 
 def _formulas(warehouse: Warehouse, settings: Settings) -> dict[str, FormulaStatus]:
@@ -125,7 +179,7 @@ def _formulas(warehouse: Warehouse, settings: Settings) -> dict[str, FormulaStat
 def _looks(
     warehouse: Warehouse,
     names: Sequence[str],
-    landed: Mapping[str, Mapping[str, int]],
+    landed: Landed,
     privacy: Privacy,
     schemas: Schemas | None,
 ) -> dict[str, EntityLook]:
@@ -245,13 +299,21 @@ def _with_filter_and_audit(
     )
 
 
+def _with_stop(warehouse: Warehouse, status: ChannelStatus) -> ChannelStatus:
+    """Return the status of polled objects with why none of them could be asked, where that is so."""
+    stopped = polls_stopped(warehouse)
+    if stopped is None:
+        return status
+    return replace(status, stopped_because=stopped.why, stopped_since=_iso(stopped.since_ms))
+
+
 def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote]) -> EntityStatus:
     """Return the status with how far the polls of the entity have come."""
     note = polls.get(status.entity) if status.channel == POLLED else None
     if note is None:
         return status
     polled_until = _iso(note.seen_until_ms) if note.seen_until_ms else None
-    return replace(status, polled_until=polled_until, not_polled=note.error)
+    return replace(status, polled_until=polled_until, not_polled=note.error, not_counted=note.sweep_error)
 
 
 def _iso(ms: int) -> str:

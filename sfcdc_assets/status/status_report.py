@@ -40,6 +40,9 @@ class ChannelStatus:
     pending_reason: str | None = None
     lost_checkpoint: LostCheckpointStatus | None = None
     lost_checkpoints: tuple[LostCheckpointStatus, ...] = ()
+    stopped_because: str | None = None
+    """Of polled objects: why none could be asked at the last reading; null where they were."""
+    stopped_since: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,23 @@ class SnapshotStatus:
 
 
 @dataclass(frozen=True)
+class TableSize:
+    """What a table's log says: rows, files and bytes of its newest version. Rows may be of a batch that was not
+    committed."""
+
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class EntityStatus:
     """An entity's tables. `channel` is the one that they rest on, `new_channel` one that comes before it by now;
     `applied` the position up to which its events are in `current_state`, whose Delta version is `version`; `missed` why
     changes may have raised no event that is not made up for yet. Of a polled entity, `polled_until`: up to when its
-    changes were seen (UTC, by the org's clock); `not_polled`: why its last poll failed."""
+    changes were seen (UTC, by the org's clock); `not_polled`: why its last poll failed. So many events wait to be
+    applied (`waiting_events`), the oldest committed in the org `lag_seconds` ago, None where that cannot be read;
+    `sizes` by layer."""
 
     entity: str
     snapshot: SnapshotStatus | None = None
@@ -84,8 +99,13 @@ class EntityStatus:
     last_audit: str | None = None
     polled_until: str | None = None
     not_polled: str | None = None
+    not_counted: str | None = None
+    """Why what no stamp tells of (records deleted for good, changes without a stamp) was last looked for in vain."""
     missed: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+    waiting_events: int | None = 0
+    lag_seconds: float | None = 0.0
+    sizes: Mapping[str, TableSize] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,6 +146,37 @@ class FormulaStatus:
 
 
 @dataclass(frozen=True)
+class AllowanceStatus:
+    """What the org allows in 24 hours, and what of it was left when it was last asked (UTC)."""
+
+    maximum: int
+    remaining: int
+    asked_at: str
+
+
+@dataclass(frozen=True)
+class CutStatus:
+    """The newest consistent cut of a channel: its position, when its last transaction was committed in the org, when it
+    was reached by our clock (UTC), and how many entities lag behind it."""
+
+    position: int
+    commit_timestamp: str | None
+    applied_at: str | None
+    lagging: int
+
+
+@dataclass(frozen=True)
+class RequestStatus:
+    """API requests that were made for a purpose in 24 hours; objects that wait for more of them, why, and since when
+    some do (UTC)."""
+
+    in_24_hours: int
+    waiting: tuple[str, ...] = ()
+    waiting_because: str | None = None
+    waiting_since: str | None = None
+
+
+@dataclass(frozen=True)
 class DamageStatus:
     """A damaged table; `message` has the command that mends it."""
 
@@ -156,6 +207,20 @@ class WarehouseStatus:
     """Why no copy of them was begun when that was last looked at; null where copies were begun."""
     formulas: Mapping[str, FormulaStatus] = field(default_factory=dict)
     """By entity."""
+    requests: Mapping[str, RequestStatus] = field(default_factory=dict)
+    """By purpose: `polls`, `formulas`."""
+    cuts: Mapping[str, CutStatus] = field(default_factory=dict)
+    """The newest by channel."""
+    cuts_kept: int = 0
+    allowances: Mapping[str, AllowanceStatus] = field(default_factory=dict)
+    """By Salesforce's name, as the org last said."""
+    raw_events: TableSize | None = None
+    at: str | None = None
+    """When the report was made (UTC)."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Objects that a pattern of SFCDC_POLL matches and that are not polled, with the reason."""
+    without_asset: tuple[str, ...] = ()
+    """Entities that have no asset of their own in Dagster before its code location is loaded again."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON-able values."""

@@ -64,18 +64,21 @@ def not_landed_yet(
     """Return those of `events` that are still to be landed on top of `durable`; None where the order does not tell.
 
     `events` were delivered next after `before`; another reader has moved the channel from there to `durable`. It got
-    the same stream, so if the last event that it landed is one of these, all before that one are landed too.
+    the same stream, so if the last event that it landed is one of these, all before that one are landed too. One that
+    has landed more positions than these events account for has got further within a replay id: its other events would
+    still be delivered here, and be landed twice.
     """
     if (durable.begun, durable.begun_at_ms, durable.transport) != (before.begun, before.begun_at_ms, before.transport):
         return None
     known, reached = before.resume, durable.resume
     if (reached.replay_id, reached.open_id, reached.open_marks) == (known.replay_id, known.open_id, known.open_marks):
         return events
+    passed = durable.position - before.position
     end = reached.open_id or reached.replay_id
     group = [number for number, event in enumerate(events) if event.replay_id == end]
     if not group:
         # All of ours come after a group that was open and is known to be whole by now.
-        return events if end == known.open_id and reached.open_id is None else None
+        return events if end == known.open_id and reached.open_id is None and not passed else None
     landed = Counter(reached.open_marks) - Counter(known.open_marks if known.open_id == end else ())
     left = []
     for event in events[group[0] : group[-1] + 1] if reached.open_id == end else ():
@@ -83,4 +86,6 @@ def not_landed_yet(
             landed[event.mark] -= 1
         else:
             left.append(event)
+    if passed > group[-1] + 1 - len(left):
+        return None
     return [*left, *events[group[-1] + 1 :]]

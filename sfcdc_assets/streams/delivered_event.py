@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from typing import ClassVar, NamedTuple
+
+LONGEST_REPLAY_ID = 100
+"""Bytes of a replay id at most: those of today have ten. Nothing can be resumed after one that fits no request."""
 
 
 class DeliveredEvent(NamedTuple):
@@ -22,13 +26,28 @@ class DeliveredEvent(NamedTuple):
     payload: bytes
     """As received: Avro or JSON."""
     replay_id: bytes
-    """Opaque: stored and sent back, never compared or computed. A text or a number is stored as its text."""
+    """Opaque: stored and sent back, never compared or computed. A text or a number is stored as its text. Empty for an
+    event that came without a usable one and has none around it (`with_replay_ids`)."""
     received_at_ms: int
 
     @property
     def mark(self) -> str:
         """Tells the events of one replay id apart: siblings may share their event id, and differ in their payload."""
         return blake2b(self.event_id.encode() + b"\0" + self.payload, digest_size=16).hexdigest()
+
+
+def with_replay_ids(events: Sequence[DeliveredEvent], before: bytes) -> Sequence[DeliveredEvent]:
+    """Return the events of one response, where those that came without a usable replay id share that of the next event
+    that has one, or of the last one before them: who resumes there is sent them again, and knows them. `before`: the id
+    of the event before the response, empty where none is known."""
+    usable = [0 < len(event.replay_id) <= LONGEST_REPLAY_ID for event in events]
+    if all(usable):
+        return events
+    ids = [event.replay_id if of_its_own else b"" for event, of_its_own in zip(events, usable, strict=True)]
+    following, last = b"", next(filter(None, reversed(ids)), before)
+    for number in range(len(ids) - 1, -1, -1):
+        following = ids[number] = ids[number] or following
+    return [event._replace(replay_id=own or last) for event, own in zip(events, ids, strict=True)]
 
 
 class ReplayPreset(StrEnum):

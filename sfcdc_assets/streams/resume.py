@@ -122,10 +122,10 @@ class StreamProgress:
         self._nothing_open()
 
     def _open(self, event: DeliveredEvent) -> None:
-        if self._open_id is not None:
+        if self._open_id:
             self._replay_id = self._open_id
             self._known_at_ms = self._known_at_ms if self._open_at_ms is None else self._open_at_ms
-        elif self._replay_id is None and self._is_from_latest:
+        elif self._replay_id is None and self._is_from_latest and event.replay_id:
             # Nothing before the first event has an id. Beginning at LATEST again would lose all since then; after the
             # first group only siblings can be missed, and reads of the org with a later watermark show what they did.
             self._replay_id, self._known_at_ms = event.replay_id, event.received_at_ms

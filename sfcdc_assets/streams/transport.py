@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
+from sfcdc_assets.streams.errors import TokenExpired
 from sfcdc_assets.streams.resume import ResumePoint
+
+T = TypeVar("T")
 
 SILENCE_SECONDS = 300.0
 """No stream that works is silent for longer. Pub/Sub sends an empty response within 270 s (Pub/Sub API guide, Pull
@@ -104,3 +107,16 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """End the connection and the calls on it. The next use connects again."""
+
+
+def with_a_token_that_counts(ask: Callable[[], T], refresh: Callable[[], object]) -> T:
+    """Return the answer, asked for again with a fresh token where the first one is out of date. Raises what `ask`
+    raises; `AuthenticationRefused` where the fresh token is refused too."""
+    try:
+        return ask()
+    except TokenExpired:
+        refresh()
+    try:
+        return ask()
+    except TokenExpired as error:
+        raise error.final() from None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.timeline.suspect import SUSPECTS, Reason
+from sfcdc_assets.timeline.suspect import NO_SUSPECTS, SUSPECTS, Reason
 from sfcdc_assets.timeline.values import FROM_MEMBER
 
 CONTRADICTIONS = pl.Schema(
@@ -26,6 +26,7 @@ CONTRADICTIONS = pl.Schema(
     ]
 )
 """One row for each value of an event that nothing explains: whose, where, and the column's index and name."""
+_NONE = pl.DataFrame(schema=CONTRADICTIONS)
 
 
 def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
@@ -33,10 +34,12 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
 
     `base`: the key range's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them.
     """
+    if not applied["enriched"].list.len().sum():
+        return _NONE
     carried = _cells(applied, "enriched")
     enriched = _unread(carried, base) if not carried.is_empty() else carried
     if enriched.is_empty():
-        return pl.DataFrame(schema=CONTRADICTIONS)
+        return _NONE
     concerned = enriched.select("record_id").unique()
     changes = _cells(applied.join(concerned, on="record_id", how="semi"), "cells")
     rows = base.join(concerned, left_on="Id", right_on="record_id", how="semi")
@@ -51,7 +54,7 @@ def suspects_of(contradictions: pl.DataFrame) -> pl.DataFrame:
     """One entry (`SUSPECTS`) a record, at the first event that contradicts; its detail names the fields, never a
     value."""
     if contradictions.is_empty():
-        return pl.DataFrame(schema=SUSPECTS)
+        return NO_SUSPECTS
     at_first = pl.col("position") == pl.col("position").min().over("record_id")
     return (
         contradictions.filter(at_first)

@@ -21,7 +21,7 @@ class Segments:
 
     def __init__(self, ids: pl.Series) -> None:
         self.count = len(ids)
-        self.begins: Flags = (ids != ids.shift(1)).fill_null(value=True).to_numpy()
+        self.begins: Flags = np.append(np.True_, (ids[1:] != ids[:-1]).to_numpy())[: self.count]
         self.ends: Flags = np.append(self.begins[1:], np.True_)[: self.count]
         self._start: Places = np.maximum.accumulate(np.where(self.begins, np.arange(self.count), 0))
 
@@ -32,7 +32,9 @@ class Segments:
 
     def filled(self, values: pl.Series) -> pl.Series:
         """Nulls take the value before them in their segment."""
-        return values.gather(pl.Series(self.last(values.is_not_null().to_numpy())))
+        if not values.null_count():
+            return values
+        return values[pl.Series(self.last(values.is_not_null().to_numpy()))]
 
     def after_any(self, flags: Flags) -> Flags:
         """Return whether an earlier row of the segment has the flag."""

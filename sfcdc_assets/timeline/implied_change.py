@@ -195,6 +195,7 @@ def hidden_changes(
             pl.col("commit_timestamp").max().alias("reported"),
             pl.col("commit_timestamp").filter(pl.col("position") <= until).max().alias("told"),
             pl.col("change_type").last().is_in(READABLE).alias("says"),
+            pl.col("position").max().alias("said_at"),
         )
     )
     modified = reads.select("Id", "_system_modstamp").join(known.with_columns(has_row=True), on="Id", how="left")
@@ -207,9 +208,12 @@ def hidden_changes(
     is_later = (stamp > pl.col("known")).fill_null(value=True)
     # An earlier read may have answered the same entry for the record: its version comes before.
     after = pl.max_horizontal("stands_at", pl.lit(until)) + 1
-    lost = modified.filter(pl.col("has_row") & is_later & (after <= position))
+    is_lost = pl.col("has_row") & is_later & (after <= position)
+    lost = modified.filter(is_lost)
     is_ahead = (stamp > pl.max_horizontal("known", "reported")).fill_null(value=False)
-    ahead = modified.filter(is_ahead & pl.col("says").fill_null(until == position))
+    # The one that was lost is the last one before the read already, unless an event comes in between.
+    is_same = is_lost & (after == position) & (pl.col("said_at") < position).fill_null(value=True)
+    ahead = modified.filter(is_ahead & ~is_same & pl.col("says").fill_null(until == position))
     differing = _differing(reads, rows, ahead.filter(pl.col("says").is_null())["Id"])
     ahead = ahead.filter(pl.col("says").is_not_null() | pl.col("Id").is_in(differing.implode()))
     return _unknown(lost.select("Id", since, after.alias("at"))), _unknown(

@@ -12,6 +12,7 @@ from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
 from sfcdc_assets.timeline.suspect import SUSPECTS, Reason
 
 REBUILT = pl.Schema({"record_id": pl.String, "position": pl.Int64, "column": pl.Int32, "value": pl.String})
+NOTHING_REBUILT = pl.DataFrame(schema=REBUILT)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.timeline.past_versions import FirstVersion, Folded
-from sfcdc_assets.timeline.version_columns import IN_ORDER
+from sfcdc_assets.timeline.version_columns import IN_ORDER, STAMP
 
 FIELD_HISTORY = "FIELD_HISTORY"
 """`_change_type` of these versions."""
@@ -52,6 +52,7 @@ def past_rows(folded: Folded, first: Mapping[str, Any], batch: int) -> Iterator[
             "_commit_timestamp": version.valid_from,
             "_commit_user": version.commit_user,
             "_valid_from": version.valid_from,
+            "_dated_by": STAMP,
             "_change_type": FIELD_HISTORY,
             "_changed_fields": version.changed_fields,
             "_certain_fields": version.certain_fields,

@@ -2,8 +2,9 @@
 
 A record's changes are applied up to the first one that cannot be trusted; that one opens a ledger entry, and it and
 what comes after it are blocked until the record is read back. Other records are not concerned. A change that can be
-trusted but does not say everything is applied, with those after it in the batch, and opens an entry all the same; so is
-one of an enriched event that contradicts the row.
+trusted but does not say everything is applied itself, and blocks those after it: whether they come in its batch or in a
+later one, when the row says no more than that it is suspect. One of an enriched event that contradicts the row opens an
+entry too.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.timeline.enrichment import contradictions, suspects_of
-from sfcdc_assets.timeline.large_text import REBUILT, Rebuilt, rebuild_texts
+from sfcdc_assets.timeline.large_text import NOTHING_REBUILT, Rebuilt, rebuild_texts
 from sfcdc_assets.timeline.steps import SETS_ALL
-from sfcdc_assets.timeline.suspect import REASON_OF_CHANGE_TYPE, SUSPECTS, Reason
+from sfcdc_assets.timeline.suspect import NO_SUSPECTS, REASON_OF_CHANGE_TYPE, SUSPECTS, Reason
 from sfcdc_assets.timeline.version_columns import STANDS_AT
 
 _OF_ROWS = ("row_position", "is_suspect", "was_deleted", "reason", "valid_from", "event_committed")
@@ -39,28 +40,31 @@ class Resolved:
     blocked: pl.DataFrame
 
 
+_MET = (
+    pl.col("Id").alias("record_id"),
+    STANDS_AT.alias("row_position"),
+    pl.col("_in_doubt").alias("is_suspect"),
+    pl.col("_is_deleted").alias("was_deleted"),
+    pl.col("_deleted_reason").alias("reason"),
+    pl.col("_valid_from").alias("valid_from"),
+    pl.when(pl.col("_transaction_key").is_not_null()).then("_commit_timestamp").alias("event_committed"),
+)
+_IS_LATER = pl.col("position") > pl.col("row_position").fill_null(-1)
+_IS_FREE = ~pl.col("is_suspect").fill_null(value=False)
+
+
 def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]) -> Resolved:
     """Sort a batch's changes out against the rows they meet.
 
     `base`: the key range's rows; `changes`: columns of `CHANGES`. A change at or before the position its row stands for
     is already in the row and is dropped.
     """
-    rows = base.select(
-        pl.col("Id").alias("record_id"),
-        STANDS_AT.alias("row_position"),
-        pl.col("_in_doubt").alias("is_suspect"),
-        pl.col("_is_deleted").alias("was_deleted"),
-        pl.col("_deleted_reason").alias("reason"),
-        pl.col("_valid_from").alias("valid_from"),
-        pl.when(pl.col("_transaction_key").is_not_null()).then("_commit_timestamp").alias("event_committed"),
-    )
     met = (
         changes.sort("position", maintain_order=True)
-        .join(rows, on="record_id", how="left", maintain_order="left")
-        .filter(pl.col("position") > pl.col("row_position").fill_null(-1))
+        .join(base.select(_MET), on="record_id", how="left", maintain_order="left")
+        .filter(_IS_LATER)
     )
-    is_suspect = pl.col("is_suspect").fill_null(value=False)
-    free = met.filter(~is_suspect)
+    free = met.filter(_IS_FREE) if met["is_suspect"].any() else met
     suspects = _first(
         pl.concat(
             [
@@ -69,20 +73,24 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
                 _suspects_of_deleted(free),
                 _late(free),
                 _suspects_of_hashed_diffs(free, columns),
+                _suspects_of_missing(free),
             ]
         )
     )
-    before = _before(free, suspects)
-    rebuilt = _rebuild(base, before, columns)
-    suspects = _first(pl.concat([suspects, rebuilt.suspects]))
-    applied = _before(free, suspects).drop(_OF_ROWS)
-    missing = _suspects_of_missing(applied).join(suspects, on="record_id", how="anti")
-    blocked = met.join(applied.select("record_id", "position"), on=["record_id", "position"], how="anti")
-    values = rebuilt.values.join(applied.select("record_id", "position"), on=["record_id", "position"], how="semi")
+    rebuilt = _rebuild(base, _until(free, suspects), columns)
+    suspects = _first(pl.concat([rebuilt.suspects, suspects]))
+    applied = _until(free, suspects).drop(_OF_ROWS)
+    if applied.height == met.height:  # a query takes longer than what most batches have of them
+        blocked = met.clear()
+    else:
+        blocked = met.join(applied[["record_id", "position"]], on=["record_id", "position"], how="anti")
+    values = rebuilt.values
+    if not values.is_empty():
+        values = values.join(applied[["record_id", "position"]], on=["record_id", "position"], how="semi")
     changes = _with_values(applied, values)
     contradicted = contradictions(base, changes, columns)
     drift = suspects_of(contradicted).join(suspects, on="record_id", how="anti")
-    suspects = pl.concat([suspects, _first(pl.concat([missing, drift]))])
+    suspects = pl.concat([suspects, _first(drift)])
     return Resolved(_without_proof(changes, contradicted), values, suspects, blocked.drop(_OF_ROWS))
 
 
@@ -97,21 +105,16 @@ def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.Data
     return joined.with_columns(pl.when(both.list.len() > 0).then(both).alias("unproven")).drop("shown")
 
 
-def _suspects_of_missing(applied: pl.DataFrame) -> pl.DataFrame:
-    changes = applied.filter(pl.col("missing").is_not_null())
-    return _first(
-        changes.select(
-            "record_id",
-            pl.lit(Reason.MISSING_VALUE.value).alias("reason"),
-            "position",
-            "commit_timestamp",
-            pl.col("missing").alias("detail"),
-        )
-    )
+def _suspects_of_missing(met: pl.DataFrame) -> pl.DataFrame:
+    if met["missing"].null_count() == met.height:
+        return NO_SUSPECTS
+    return _suspects(met.filter(pl.col("missing").is_not_null()), Reason.MISSING_VALUE, pl.col("missing"))
 
 
 def _suspects_of_kind(met: pl.DataFrame) -> pl.DataFrame:
-    reasons = met.filter(pl.col("change_type").is_in(list(REASON_OF_CHANGE_TYPE)))
+    reasons = met.filter(met["change_type"].is_in(list(REASON_OF_CHANGE_TYPE)))
+    if reasons.is_empty():
+        return NO_SUSPECTS
     return reasons.select(
         "record_id",
         pl.col("change_type")
@@ -125,6 +128,8 @@ def _suspects_of_kind(met: pl.DataFrame) -> pl.DataFrame:
 
 def _suspects_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
     """Return updates of records that neither have a row nor were created earlier in the batch."""
+    if not met["row_position"].null_count():
+        return NO_SUSPECTS
     complete = pl.col("change_type").is_in(SETS_ALL)
     born = met.filter(complete).group_by("record_id").agg(pl.col("position").min().alias("born"))
     updates = met.filter((pl.col("change_type") == "UPDATE") & pl.col("row_position").is_null())
@@ -143,7 +148,7 @@ def _suspects_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
     """
     is_delete, is_alive = pl.col("change_type") == "DELETE", pl.col("change_type").is_in(SETS_ALL)
     if met.filter(pl.col("was_deleted").fill_null(value=False) | is_delete).is_empty():
-        return pl.DataFrame(schema=SUSPECTS)
+        return NO_SUSPECTS
     said = pl.when(is_delete).then(pl.lit(True)).when(is_alive).then(pl.lit(False))
     followed = met.with_columns(
         said.shift(1).forward_fill().over("record_id").alias("said"),
@@ -164,7 +169,7 @@ def _late(met: pl.DataFrame) -> pl.DataFrame:
     of its watermark, so only events are compared."""
     committed = met["commit_timestamp"]
     if not ((committed < met["event_committed"] - LATE).any() or (committed < committed.cum_max() - LATE).any()):
-        return pl.DataFrame(schema=SUSPECTS)
+        return NO_SUSPECTS
     earlier = pl.max_horizontal(
         "event_committed", pl.col("commit_timestamp").cum_max().shift(1).over("record_id", order_by="position")
     )
@@ -176,8 +181,10 @@ def _late(met: pl.DataFrame) -> pl.DataFrame:
 
 def _suspects_of_hashed_diffs(met: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Diffs to texts of which only a hash is known."""
+    if all(column.hash_key is None for column in columns):
+        return NO_SUSPECTS
+    found = [NO_SUSPECTS]
     with_diffs = met.filter(pl.col("diff_columns").list.len() > 0)
-    found = [pl.DataFrame(schema=SUSPECTS)]
     for index, column in enumerate(columns) if with_diffs.height else ():
         if column.hash_key is not None:
             detail = f"{column.name}: a diff cannot be applied to a hash"
@@ -197,26 +204,28 @@ def _suspects(changes: pl.DataFrame, reason: Reason, detail: pl.Expr) -> pl.Data
 
 
 def _first(suspects: pl.DataFrame) -> pl.DataFrame:
-    """Return the earliest entry of each record."""
+    """Return the earliest entry of each record, of one position the first of them."""
     if suspects.height < 2:  # a query takes longer than what most batches have of them
         return suspects.select(SUSPECTS.names())
     ordered = suspects.select(SUSPECTS.names()).sort("position", maintain_order=True)
     return ordered.unique("record_id", keep="first", maintain_order=True)
 
 
-def _before(met: pl.DataFrame, suspects: pl.DataFrame) -> pl.DataFrame:
-    """Return the changes before their record's entry; all of them where there is none."""
+def _until(met: pl.DataFrame, suspects: pl.DataFrame) -> pl.DataFrame:
+    """Return the changes before their record's entry, with the one that opens it where all that it tells is true; all
+    of them where there is none."""
     if suspects.is_empty():
         return met
-    ends = suspects.select("record_id", pl.col("position").alias("end"))
+    is_true = pl.col("reason") == Reason.MISSING_VALUE.value
+    ends = suspects.select("record_id", (pl.col("position") + is_true.cast(pl.Int64)).alias("end"))
     kept = met.join(ends, on="record_id", how="left", maintain_order="left")
     return kept.filter(pl.col("end").is_null() | (pl.col("position") < pl.col("end"))).drop("end")
 
 
 def _rebuild(base: pl.DataFrame, before: pl.DataFrame, columns: Sequence[Column]) -> Rebuilt:
-    with_diffs = before.filter(pl.col("diff_columns").list.len() > 0).select("record_id").unique()
+    with_diffs = before[["record_id"]].filter(before["diff_columns"].list.len() > 0).unique()
     if with_diffs.is_empty():
-        return Rebuilt(pl.DataFrame(schema=REBUILT), pl.DataFrame(schema=SUSPECTS))
+        return Rebuilt(NOTHING_REBUILT, NO_SUSPECTS)
     concerned = before.join(with_diffs, on="record_id", how="semi", maintain_order="left")
     texts = {index: column.name for index, column in enumerate(columns) if column.keeps_texts}
     known_rows = base.join(with_diffs, left_on="Id", right_on="record_id", how="semi").select("Id", *texts.values())

@@ -10,31 +10,45 @@ from typing import Any
 import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import FORMS, ColumnType
-from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.change_events.hashed_value import hashed_array, plain_arrow_type
+from sfcdc_assets.change_events.value_text import bulk_number_text
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 from sfcdc_assets.timeline.read_rows import read_schema
 
 MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, salesforce_type="datetime")
 MERGED_INTO = Column("MasterRecordId", ColumnType.STRING, salesforce_type="reference")
 
+_ANY = "anyType"
+"""A value of any type is a text in its column: a number as Bulk API 2.0 writes it, which says no more than the text."""
+
 
 def typed_rows(
     source: str,
-    found: Mapping[str, Mapping[str, Any]],
+    found: Mapping[str, Mapping[str, Any] | None],
     columns: Sequence[Column],
     unread: Sequence[str] | None,
     position: int,
     read_at: dt.datetime,
     stamp: str = MODIFIED.name,
 ) -> tuple[pa.Table, dict[str, str]]:
-    """Return records (by Id, as REST gives them under the columns' names) as rows: the columns, then `READ_COLUMNS`;
-    and what is wrong with those that have a value which does not convert, which are left out. `stamp`: the field that
-    says when a record was changed."""
+    """Return records (by Id, as REST gives them under the columns' names; None: the org has it no more) as rows: the
+    columns, then `READ_COLUMNS`; and what is wrong with those that have a value which does not convert, which are left
+    out. `stamp`: the field that says when a record was changed; one without it had its values when it was read, for all
+    that is known."""
     modified = replace(MODIFIED, name=stamp)
-    spoiled = spoiled_records(source, found, (*columns, modified, MERGED_INTO))
-    rows = [row for record_id, row in found.items() if record_id not in spoiled]
-    return _table(source, rows, columns, unread, position, read_at, modified), spoiled
+    shown = {record_id: row for record_id, row in found.items() if row is not None}
+    spoiled = spoiled_records(source, shown, (*columns, modified, MERGED_INTO))
+    rows = [
+        {ID_COLUMN.name: record_id} if row is None else {**row, _STAMP: _typed(modified, row.get(stamp)) or read_at}
+        for record_id, row in found.items()
+        if record_id not in spoiled
+    ]
+    return _table(source, rows, columns, unread, position, read_at), spoiled
+
+
+_STAMP = "_stamp"
+"""Where a row has when it was changed; one of a record that is gone has no such time."""
 
 
 def spoiled_records(source: str, found: Mapping[str, Mapping[str, Any]], columns: Sequence[Column]) -> dict[str, str]:
@@ -60,16 +74,12 @@ def _table(
     unread: Sequence[str] | None,
     position: int,
     read_at: dt.datetime,
-    stamp: Column,
 ) -> pa.Table:
     schema = read_schema(columns)
     arrays = {column.name: rest_array(column, [row.get(column.name) for row in rows], source) for column in columns}
     values: dict[str, list[Any]] = {}
-    modified = [_typed(stamp, row.get(stamp.name)) for row in rows]
-    values["_is_deleted"] = [
-        bool(row.get("IsDeleted")) or stamp is None for row, stamp in zip(rows, modified, strict=True)
-    ]
-    values["_system_modstamp"] = modified
+    values["_is_deleted"] = [bool(row.get("IsDeleted")) or _STAMP not in row for row in rows]
+    values["_system_modstamp"] = [row.get(_STAMP) for row in rows]
     values["_master_record_id"] = [_typed(MERGED_INTO, row.get(MERGED_INTO.name)) for row in rows]
     values["_position"] = [position] * len(rows)
     values["_read_at"] = [read_at] * len(rows)
@@ -93,5 +103,7 @@ def rest_array(column: Column, values: Sequence[Any], source: str) -> pa.Array:
 def _typed(column: Column, value: Any) -> Any:
     if value is None:
         return None
+    if column.salesforce_type == _ANY and isinstance(value, int | float) and not isinstance(value, bool):
+        return bulk_number_text(value)
     converted = FORMS[column.plain_type].from_json(value)
     return converted.removesuffix("Z") if column.salesforce_type == "time" else converted

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from sfcdc_assets.timeline.version_columns import COMMIT, SEEN, STAMP
+
 SETS_ALL = ("CREATE", "UNDELETE")
 """Changes that carry every column: nothing of the row before them matters."""
 
@@ -38,63 +40,68 @@ def steps_of(rows: pl.DataFrame, changes: pl.DataFrame, reads: pl.DataFrame) -> 
     return ordered.with_row_index("step")
 
 
+# Expressions that every batch needs are made once: making one takes as long as what it does to a few rows.
+_OF_ROW = (
+    pl.col("Id"),
+    pl.col("_position"),
+    pl.lit(-1, pl.Int8).alias("order"),
+    pl.lit(ROW).alias("source"),
+    pl.col("at"),
+    pl.col("_change_type"),
+    pl.col("_valid_from").alias("time"),
+    pl.col("_dated_by"),
+    pl.col("_commit_timestamp"),
+    pl.col("_commit_user"),
+    pl.col("_change_origin"),
+    pl.col("_transaction_key"),
+    pl.col("_read_position"),
+    pl.col("_is_deleted"),
+    pl.col("_deleted_reason").fill_null("").alias("reason"),
+    pl.lit(False).alias("blocked"),
+)
+
+
 def _of_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.with_row_index("at").select(
-        "Id",
-        "_position",
-        pl.lit(-1, pl.Int8).alias("order"),
-        pl.lit(ROW).alias("source"),
-        "at",
-        "_change_type",
-        pl.col("_valid_from").alias("time"),
-        "_commit_timestamp",
-        "_commit_user",
-        "_change_origin",
-        "_transaction_key",
-        "_read_position",
-        "_is_deleted",
-        pl.col("_deleted_reason").fill_null("").alias("reason"),
-        pl.lit(False).alias("blocked"),
-    )
+    return rows.with_row_index("at").select(_OF_ROW)
+
+
+_KIND = pl.col("change_type")
+# An update shows that the record is there; one that was not blocked may be older than a read of its deleted row.
+_IS_THERE = _KIND.is_in(SETS_ALL) | (pl.col("blocked") & _KIND.is_in(("UPDATE", *_GAPS_OF_THE_LIVING)))
+_DELETED = pl.when(_KIND.is_in(("DELETE", "GAP_DELETE"))).then(pl.lit(True)).when(_IS_THERE).then(pl.lit(False))
+_OF_CHANGE = (
+    pl.col("record_id").alias("Id"),
+    pl.col("position").alias("_position"),
+    pl.lit(0, pl.Int8).alias("order"),
+    pl.lit(CHANGE).alias("source"),
+    pl.col("at"),
+    pl.when(_KIND.is_in(READABLE) | _KIND.str.starts_with("GAP_"))
+    .then(_KIND)
+    .otherwise(pl.lit(UNKNOWN))
+    .alias("_change_type"),
+    pl.col("commit_timestamp").alias("time"),
+    # What a read may hide has no transaction, and its time is one at which the org had been asked.
+    pl.when(pl.col("transaction_key").is_null()).then(pl.lit(SEEN)).otherwise(pl.lit(COMMIT)).alias("_dated_by"),
+    pl.col("commit_timestamp").alias("_commit_timestamp"),
+    pl.col("commit_user").alias("_commit_user"),
+    pl.col("change_origin").alias("_change_origin"),
+    pl.col("transaction_key").alias("_transaction_key"),
+    pl.lit(None, pl.Int64).alias("_read_position"),
+    _DELETED.alias("_is_deleted"),
+    pl.when(_DELETED).then(pl.lit("deleted")).when(~_DELETED).then(pl.lit("")).alias("reason"),
+    pl.col("blocked"),
+)
 
 
 def _of_changes(changes: pl.DataFrame) -> pl.DataFrame:
-    kind = pl.col("change_type")
-    # An update shows that the record is there; one that was not blocked may be older than a read of its deleted row.
-    is_there = kind.is_in(SETS_ALL) | (pl.col("blocked") & kind.is_in(("UPDATE", *_GAPS_OF_THE_LIVING)))
-    deleted = pl.when(kind.is_in(("DELETE", "GAP_DELETE"))).then(pl.lit(True)).when(is_there).then(pl.lit(False))
-    known = kind.is_in(READABLE) | kind.str.starts_with("GAP_")
-    return (
-        changes.with_row_index("at")
-        .with_columns(deleted.alias("deleted"))
-        .select(
-            pl.col("record_id").alias("Id"),
-            pl.col("position").alias("_position"),
-            pl.lit(0, pl.Int8).alias("order"),
-            pl.lit(CHANGE).alias("source"),
-            "at",
-            pl.when(known).then(kind).otherwise(pl.lit(UNKNOWN)).alias("_change_type"),
-            pl.col("commit_timestamp").alias("time"),
-            pl.col("commit_timestamp").alias("_commit_timestamp"),
-            pl.col("commit_user").alias("_commit_user"),
-            pl.col("change_origin").alias("_change_origin"),
-            pl.col("transaction_key").alias("_transaction_key"),
-            pl.lit(None, pl.Int64).alias("_read_position"),
-            pl.col("deleted").alias("_is_deleted"),
-            pl.when(pl.col("deleted"))
-            .then(pl.lit("deleted"))
-            .when(~pl.col("deleted"))
-            .then(pl.lit(""))
-            .alias("reason"),
-            "blocked",
-        )
-    )
+    return changes.with_row_index("at").select(_OF_CHANGE)
 
 
 def _of_reads(reads: pl.DataFrame) -> pl.DataFrame:
     user = pl.col("LastModifiedById") if "LastModifiedById" in reads.columns else pl.lit(None, pl.String)
     deleted = pl.col("_is_deleted").fill_null(value=False)
-    is_gone = pl.col("_system_modstamp").is_null()
+    stamp = pl.col("_system_modstamp")
+    is_gone = stamp.is_null()
     reason = (
         pl.when(~deleted)
         .then(pl.lit(""))
@@ -112,6 +119,7 @@ def _of_reads(reads: pl.DataFrame) -> pl.DataFrame:
         "at",
         pl.when(deleted).then(pl.lit("DELETE")).otherwise(pl.col("read_type")).alias("_change_type"),
         pl.col("dated").alias("time"),
+        pl.when(pl.col("dated") == stamp).then(pl.lit(STAMP)).otherwise(pl.lit(SEEN)).alias("_dated_by"),
         pl.col("_system_modstamp").alias("_commit_timestamp"),
         pl.when(is_gone).then(pl.lit(None, pl.String)).otherwise(user).alias("_commit_user"),
         pl.lit(None, pl.String).alias("_change_origin"),

@@ -113,3 +113,5 @@ SUSPECTS = pl.Schema(
     ]
 )
 """One row for each record that became suspect: why, at which event, and what the error said."""
+NO_SUSPECTS = pl.DataFrame(schema=SUSPECTS)
+"""What most batches have of them; made once, as frames never change."""

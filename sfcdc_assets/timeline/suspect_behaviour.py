@@ -1,6 +1,6 @@
 """What follows from each reason: who notices a suspect, what waits for it, whether rows are marked, what answers it.
 
-docs/tables.md has this table for readers; a test holds the two together.
+docs/tables.md has this table for readers, written from here.
 """
 
 from __future__ import annotations

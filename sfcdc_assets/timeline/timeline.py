@@ -7,7 +7,7 @@ which it was applied (guarantees 2, 8 and 10).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
-from sfcdc_assets.timeline.large_text import REBUILT
+from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
 from sfcdc_assets.timeline.resolve import resolve
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
@@ -89,11 +89,34 @@ class Timeline:
         `superseded`: rows of `history`, all of those whose version was superseded after `position`.
         """
         before = (pl.col("_position") <= position) & (pl.col("_superseded_at") > position)
-        revived = superseded.filter(before).with_columns(_in_doubt=pl.lit(False), _read_position=pl.lit(None, pl.Int64))
+        revived = superseded.filter(before).with_columns(
+            _in_doubt=pl.lit(False), _read_position=pl.lit(None, pl.Int64), _first_batch=pl.lit(None, pl.Int64)
+        )
         read = pl.col("_read_position")
-        kept = self.rows.filter(pl.col("_position") <= position).with_columns(pl.when(read <= position).then(read))
+        # A row with its Id alone that stands just before the place is of an event after it, which brings it again.
+        is_known = (pl.col("_position") < position) | pl.col("_change_type").is_not_null()
+        kept = self.rows.filter((pl.col("_position") <= position) & is_known)
+        kept = kept.with_columns(pl.when(read <= position).then(read))
         self.rows = pl.concat([kept, revived.select(kept.columns)])
         self.changed = True
+
+    def take(self, changes: pl.DataFrame, org_reads: Iterable[tuple[OrgRead, pl.DataFrame]], up_to: int) -> None:
+        """Take a batch: its readings, in the order of their watermarks, and the changes (`CHANGES`) before, between and
+        after them.
+
+        Changes after `up_to` are there only for readings that have their watermark after them, and only those of the
+        records that were read are taken: of any other record they wait for their transaction's end (guarantee 5).
+        """
+        position, left = pl.col("position"), changes
+        for org_read, rows in org_reads:
+            before = position <= org_read.position
+            if org_read.position > up_to and not org_read.snapshot:
+                before &= (position <= up_to) | pl.col("record_id").is_in(rows["Id"].implode())
+            due, left = left.filter(before), left.filter(~before)
+            self.follow(due.filter(position <= org_read.until))
+            self.block(due.filter(position > org_read.until))
+            self.put(org_read, rows)
+        self.follow(left.filter(position <= up_to))
 
     def follow(self, changes: pl.DataFrame) -> None:
         """Apply changes (`CHANGES`), all of which come after what was followed before."""
@@ -154,7 +177,7 @@ class Timeline:
         else:
             compared = before
         self.silent += silently_changed(compared, self._no_changes, self.rows, self._columns)
-        self._texts.append(texts_of_changes(answered, pl.DataFrame(schema=REBUILT), self._columns))
+        self._texts.append(texts_of_changes(answered, NOTHING_REBUILT, self._columns))
         self._texts.append(texts_of_reads(reads, self._columns, kind, before))
 
     def suspect_all(self) -> None:
@@ -198,14 +221,15 @@ class Timeline:
         return newer.drop("stands_at")
 
     def _count(self, before: pl.DataFrame, applied: pl.DataFrame) -> None:
-        was = before.select("Id", pl.col("_is_deleted").alias("was_deleted"))
-        now = self.rows.select("Id", "_is_deleted").join(was, on="Id", how="left")
-        is_new = pl.col("was_deleted").is_null()
-        touched = now.join(applied.select(pl.col("record_id").alias("Id")).unique(), on="Id", how="semi")
+        was = before[["Id", "_is_deleted"]].rename({"_is_deleted": "was_deleted"})
+        now = self.rows[["Id", "_is_deleted"]].join(was, on="Id", how="left")
+        touched = now.join(applied[["record_id"]], left_on="Id", right_on="record_id", how="semi")
         self.counts = replace(
             self.counts,
-            inserted=self.counts.inserted + now.filter(is_new).height,
-            updated=self.counts.updated + touched.filter(~is_new).height,
-            deleted=self.counts.deleted
-            + touched.filter(pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(value=False)).height,
+            inserted=self.counts.inserted + now["was_deleted"].null_count(),
+            updated=self.counts.updated + touched.height - touched["was_deleted"].null_count(),
+            deleted=self.counts.deleted + touched.filter(_CAME_TO_BE_DELETED).height,
         )
+
+
+_CAME_TO_BE_DELETED = pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(value=False)

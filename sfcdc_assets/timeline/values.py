@@ -13,12 +13,14 @@ from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.timeline.follow_records import Flags, Places, Segments
 from sfcdc_assets.timeline.steps import CHANGE, READ, READABLE, ROW, SETS_ALL
+from sfcdc_assets.timeline.version_columns import STANDS_AT
 
 FROM_MEMBER: Mapping[ColumnType, tuple[str, pl.DataType]] = {
     column_type: (forms.member, pl.DataFrame(pa.table({"_": pa.array([], forms.arrow)})).schema["_"])
     for column_type, forms in FORMS.items()
 }
 """Column type -> member of `changes.CELL`, polars type."""
+_NOTHING = {column_type: pl.Series([None], dtype=dtype) for column_type, (_, dtype) in FROM_MEMBER.items()}
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Filled:
     certain: pl.Series
 
 
+_STANDS_AT = STANDS_AT.fill_null(0)
+
+
 class Sources:
     """Where the values of steps come from: rows of the table, changes and reads, each by its place."""
 
@@ -40,21 +45,19 @@ class Sources:
         self.steps, self.rows, self.reads = steps, rows, reads
         self.ids = steps["Id"]
         self.segments = Segments(self.ids)
-        self.of_rows = steps.filter(pl.col("source") == ROW).select("step", "at")
-        self.of_changes = steps.filter(pl.col("source") == CHANGE).select("step", "at")
-        of_reads = steps.filter(pl.col("source") == READ).select("step", "at")
+        places, source = steps[["step", "at"]], steps["source"]
+        self.of_rows, self.of_changes = places.filter(source == ROW), places.filter(source == CHANGE)
+        of_reads = places.filter(source == READ)
         self.is_read = _marked(steps.height, of_reads["step"])
-        shown = reads.with_row_index("at").filter(pl.col("_system_modstamp").is_not_null()).select("at", "_unread")
+        shown = reads.with_row_index("at")[["at", "_unread"]].filter(reads["_system_modstamp"].is_not_null())
         self.shown = of_reads.join(shown, on="at", maintain_order="left")
-        stands_at = steps.select(pl.max_horizontal("_position", "_read_position").fill_null(0)).to_series()
-        self.stands_at = stands_at.to_numpy()
+        self.stands_at = steps.select(_STANDS_AT).to_series().to_numpy()
         """Up to where each step tells what there was."""
-        self.unread = set(self.shown["_unread"].explode().drop_nulls().to_list())
+        self.unread = set() if self.shown.is_empty() else set(self.shown["_unread"].explode().drop_nulls().to_list())
         self.cells = self._cells(changes)
         self.unproven = self._unproven(changes)
-        self.known_rows = self.of_rows.join(
-            rows.with_row_index("at").select("at", "_certain_fields", "_change_type"), on="at", maintain_order="left"
-        ).filter(pl.col("_change_type").is_not_null())
+        met = rows[["_certain_fields", "_change_type"]][self.of_rows["at"]]
+        self.known_rows = self.of_rows.hstack(met).filter(met["_change_type"].is_not_null())
         """Rows of which more than the Id is known, each with its step and the columns that are certain."""
         self._row_places = np.full(steps.height, -1)
         self._row_places[self.of_rows["step"].to_numpy()] = self.of_rows["at"].to_numpy()
@@ -88,25 +91,31 @@ class Sources:
         of_step = pl.Series("at", self._row_places[self.segments.last(np.zeros(self.steps.height, bool))])
         checkpoints = of_step.to_frame().select(pl.when(pl.col("at") >= 0).then(pl.col("at")))["at"]
         types = {column.name: FROM_MEMBER[column.type][1] for column in columns}
-        return self.rows.select(pl.col(name).gather(checkpoints).cast(types[name]) for name in names)
+        found = self.rows.select(pl.col(names).gather(checkpoints))
+        wanted = pl.Schema({name: types[name] for name in names})
+        return found if found.schema == wanted else found.cast(wanted)
 
-    def followed(self, index: int, column: Column) -> pl.Expr:
+    def followed(self, index: int, column: Column) -> pl.Series:
         """Return a column that some step says something about, after each step: the last value that was said up to
         it."""
         member, dtype = FROM_MEMBER[column.type]
         places, values = self._row_places.copy(), [self.rows.get_column(column.name)]
-        said = [(self.carried(column.name), self.reads.get_column(column.name))] if not self.shown.is_empty() else []
+        said: list[tuple[pl.Series, Places, pl.Series]] = []
+        if not self.shown.is_empty():
+            carried = self.carried(column.name)
+            at = carried["at"].to_numpy().astype(np.int64)
+            said.append((carried["step"], at, self.reads.get_column(column.name)))
         cells = self.cells.get(index)
         if cells is not None:
-            certain = cells.filter(~pl.col("is_diff")) if cells["is_diff"].any() else cells
-            said.append((certain.with_row_index("at"), certain.get_column(member)))
-        for steps, source in said:
-            places[steps["step"].to_numpy()] = sum(map(len, values)) + steps["at"].to_numpy().astype(np.int64)
+            certain = cells.filter(~cells["is_diff"]) if cells["is_diff"].any() else cells
+            said.append((certain["step"], np.arange(certain.height), certain.get_column(member)))
+        for steps, at, source in said:
+            places[steps.to_numpy()] = sum(map(len, values)) + at
             values.append(source)
-        values.append(pl.Series([None], dtype=dtype))  # the place -1, of a step before which nothing was said
-        whole = pl.concat([each.cast(dtype) for each in values], rechunk=False)
+        values.append(_NOTHING[column.type])  # the place -1, of a step before which nothing was said
+        whole = pl.concat([each if each.dtype == dtype else each.cast(dtype) for each in values], rechunk=False)
         taken = places[self.segments.last(places >= 0)]
-        return pl.lit(whole).gather(pl.lit(pl.Series(np.where(taken < 0, len(whole) - 1, taken)))).alias(column.name)
+        return whole[pl.Series(np.where(taken < 0, len(whole) - 1, taken))].alias(column.name)
 
     def carried(self, name: str) -> pl.DataFrame:
         """Return steps of reads that say something about a column."""
@@ -149,7 +158,7 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
     untouched = sources.untouched(columns)
     still = {"Id", *untouched.columns}
     touched = [(index, column) for index, column in enumerate(columns) if column.name not in still]
-    followed = pl.select(sources.followed(index, column) for index, column in touched)
+    followed = pl.DataFrame([sources.followed(index, column) for index, column in touched])
     unequal: Flags = _unequal(followed) & ~sources.segments.begins[:, None]
     named: dict[str, Flags] = {}
     for (index, column), is_other in zip(touched, unequal.T, strict=True):
@@ -158,7 +167,7 @@ def fill(sources: Sources, columns: Sequence[Column]) -> Filled:
         # What became of a value that did not convert is the field's own change.
         field = column.kept_from or column.name
         named[field] = named.get(field, np.zeros(count, bool)) | says | (sources.is_read & is_other)
-    whole = pl.DataFrame([sources.ids, *followed, *untouched]).select([column.name for column in columns])
+    whole = pl.DataFrame([sources.ids, *followed, *untouched])[[column.name for column in columns]]
     return Filled(whole, np.logical_or.reduce(unequal, axis=1), _lists(named, count), _certain(sources, columns))
 
 

@@ -27,10 +27,12 @@ SYSTEM_COLUMNS = pa.schema(
         ("_change_origin", pa.string()),
         ("_transaction_key", pa.string()),
         ("_valid_from", _TIME),
+        ("_dated_by", pa.string()),
         ("_change_type", pa.string()),
         ("_changed_fields", _NAMES),
         ("_certain_fields", _NAMES),
         ("_batch", pa.int64()),
+        ("_first_batch", pa.int64()),
     ]
 )
 """`_position`: that of the event that made the version, or the watermark of the read that did. `_read_position`: the
@@ -39,7 +41,8 @@ watermark of the last read that showed the record; the row stands for all events
 `_commit_timestamp`: the event's; for a read, the org's SystemModstamp. `_commit_user`, `_transaction_key`: the event's;
 a read has LastModifiedById and no key. `_change_origin`: by which API and client the event's change was made,
 empty for one that no API made; null for a read, which does not say. `_valid_from`: since when the version is valid,
-never before the one it supersedes.
+never before the one it supersedes. `_dated_by`: what that time is (`COMMIT`, `STAMP`, `SEEN`), of the version before
+where that began later; null of rows without a version, and of versions from before the tables had the column.
 
 `_change_type`: CREATE, UPDATE, DELETE or UNDELETE as the event said, GAP_CREATE, GAP_UPDATE, GAP_DELETE or GAP_UNDELETE
 of one without values, UNKNOWN of one that could not be read, or of those that a read may hide; SNAPSHOT or REFETCH for
@@ -48,9 +51,15 @@ record of which nothing but its Id is known. `_changed_fields`: the columns that
 read showed to differ; null where it set them all, or which is not known.
 `_certain_fields`: the columns whose values are certain because an event or a read has proven them, null for all
 that the tables had at the version's position.
-`_batch`: the batch that wrote the version, and in `history` the one that superseded it."""
+`_batch`: the batch that wrote the row last, be it a version or only what is said of it (`with_batches`); in `history`
+the one that superseded the version. `_first_batch`: the batch that wrote the record's first version; null for a row of
+an earlier release, and for a record of which only the Id is known."""
 
-OF_THE_ROW = ("_in_doubt", "_read_position")
+COMMIT, STAMP, SEEN = "commit", "stamp", "seen"
+"""When the event's transaction was committed; what the org's own stamp of the record says, or that of a row of field
+history; when the org was asked: the version began some time since it had been asked before."""
+
+OF_THE_ROW = ("_in_doubt", "_read_position", "_first_batch")
 """Columns that speak of the present row alone, not of its version."""
 
 STANDS_AT = pl.max_horizontal("_position", "_read_position")

@@ -20,6 +20,26 @@ from sfcdc_assets.timeline.version_columns import history_schema
 
 _ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_position")
 """What a read may tell of a row without there being a new version."""
+SAID_OF_A_ROW = ("_is_deleted", "_deleted_reason", "_in_doubt", "_certain_fields", "_position", "_change_type")
+"""What may differ in a row that has no new version. That a read has found it unchanged is not told to anybody."""
+
+
+_IS_ROW = pl.col("source") == ROW
+_OWN = (pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
+_FIELDS = (
+    pl.when(_IS_ROW).then(pl.col("own_fields")).when(pl.col("partial")).then(pl.col("named")).alias("_changed_fields")
+)
+_ENDS = (
+    pl.col("_valid_from").shift(-1).alias("_valid_to"),
+    pl.col("_position").shift(-1).alias("_superseded_at"),
+)
+_WAS = (pl.col("Id"), pl.col("_in_doubt").alias("was_suspect"))
+_STILL_SUSPECT = (pl.col("was_suspect").fill_null(value=False) & ~pl.col("was_read")).alias("_in_doubt")
+_NO_BATCH = pl.lit(None, pl.Int64).alias("_first_batch")
+_ON_THE_WAY = frozenset(
+    ("Id", "own_fields", "own_batch", "named", "partial", "time", "reason", "step", "at", "order", "blocked")
+)
+"""Columns of steps that versions have not, or have among their values."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +77,12 @@ def extend(
         & (deleted == deleted.shift(1)).fill_null(value=False).to_numpy()
         & filled.certain.eq_missing(filled.certain.shift(1)).to_numpy()
     )
-    own = rows.select(pl.col("_changed_fields").alias("own_fields"), pl.col("_batch").alias("own_batch"))
+    own = rows.select(_OWN)[sources.of_rows["at"]].hstack(sources.of_rows[["step"]])
+    valid_from = segments.rising(steps["time"])
+    is_own = (steps["time"] == valid_from).fill_null(value=False)
     carried = steps.with_columns(
-        segments.rising(steps["time"]).alias("_valid_from"),
+        valid_from.alias("_valid_from"),
+        segments.filled(steps["_dated_by"].set(~is_own, None)),
         segments.filled(steps["_commit_timestamp"]),
         segments.filled(steps["_read_position"]),
         deleted,
@@ -69,24 +92,10 @@ def extend(
         filled.certain.alias("_certain_fields"),
         pl.Series("partial", (kind == "UPDATE").fill_null(value=False).to_numpy() | (is_read & follows)),
     )
-    carried = (
-        carried.join(
-            sources.of_rows.with_columns(own[sources.of_rows["at"].to_list()]).drop("at"),
-            on="step",
-            how="left",
-            maintain_order="left",
-        )
-        .with_columns(
-            pl.when(pl.col("source") == ROW)
-            .then(pl.col("own_fields"))
-            .when(pl.col("partial"))
-            .then(pl.col("named"))
-            .alias("_changed_fields"),
-            pl.when(pl.col("source") == ROW).then(pl.col("own_batch")).otherwise(pl.lit(batch)).alias("_batch"),
-        )
-        .drop("own_fields", "own_batch", "named", "partial", "time", "reason", "step", "at", "order", "blocked")
+    carried = carried.join(own, on="step", how="left", maintain_order="left").with_columns(
+        _FIELDS, pl.when(_IS_ROW).then(pl.col("own_batch")).otherwise(pl.lit(batch)).alias("_batch")
     )
-    whole = pl.concat([filled.values, carried.drop("Id")], how="horizontal")
+    whole = filled.values.hstack(carried[[name for name in carried.columns if name not in _ON_THE_WAY]])
     return _parted(rows, whole, sources, columns, batch)
 
 
@@ -96,24 +105,48 @@ def _parted(
     """Return the versions in two parts: the last of each record, which is its row, and the others, which this batch
     writes whenever they began."""
     segments = sources.segments
-    versions = whole.filter("is_version")
+    versions = whole.filter(whole["is_version"])
     is_last = Segments(versions["Id"]).ends
-    ends = {"_valid_to": versions["_valid_from"].shift(-1), "_superseded_at": versions["_position"].shift(-1)}
     shape = empty_rows(history_schema(columns)).schema
-    before = versions.with_columns(**ends).filter(pl.Series(~is_last))
-    superseded = before.with_columns(pl.lit(batch, pl.Int64).alias("_batch")).select(shape.names())
+    before = versions.with_columns(*_ENDS, pl.lit(batch, pl.Int64).alias("_batch"))
+    superseded = before[shape.names()].filter(pl.Series(~is_last))
     superseded = superseded if superseded.schema == shape else superseded.cast(shape)
-    last = versions.filter(pl.Series(is_last)).drop(_ROW_ALONE)
-    at_end = whole.filter(pl.Series(segments.ends)).select("Id", *_ROW_ALONE)
+    last = versions[[name for name in versions.columns if name not in _ROW_ALONE]].filter(pl.Series(is_last))
+    at_end = whole[["Id", *_ROW_ALONE]].filter(pl.Series(segments.ends))
     at_end = at_end.with_columns(pl.Series("was_read", segments.any(sources.is_read)))
-    was = rows.select("Id", pl.col("_in_doubt").alias("was_suspect"))
     current = (
         last.join(at_end, on="Id", how="left", maintain_order="left")
-        .join(was, on="Id", how="left", maintain_order="left")
-        .with_columns((pl.col("was_suspect").fill_null(value=False) & ~pl.col("was_read")).alias("_in_doubt"))
-        .select(rows.columns)
-        .cast(rows.schema)
+        .join(rows.select(_WAS), on="Id", how="left", maintain_order="left")
+        .with_columns(_STILL_SUSPECT, _NO_BATCH)[rows.columns]
     )
-    others = rows.join(current.select("Id"), on="Id", how="anti")
-    added = int((versions["source"] != ROW).sum())
+    current = current if current.schema == rows.schema else current.cast(rows.schema)
+    others = rows.join(current[["Id"]], on="Id", how="anti")
+    added = versions.height - int((versions["source"] == ROW).sum())
     return Extended(pl.concat([others, current]), superseded, added)
+
+
+def with_batches(before: pl.DataFrame, after: pl.DataFrame, batch: int) -> pl.DataFrame:
+    """Return a key range's rows after a batch with `_batch`, the one that wrote the row last, and `_first_batch`, which
+    wrote the record's first version; `before`: the rows it began with.
+
+    A batch may change what is said of a row without a new version: it becomes suspect, or a read finds that a deleted
+    record is gone for good. And one that goes back to an earlier watermark may leave a record as it was before. Whoever
+    asks what has changed since a batch (`changes_since`) finds all of them by these two numbers.
+    """
+    met = after.drop("_first_batch").join(before.select(_OF_BEFORE), on="Id", how="left", maintain_order="left")
+    this = pl.lit(batch, pl.Int64)
+    return met.with_columns(
+        pl.when(_IS_OTHER).then(this).otherwise("_batch").alias("_batch"),
+        pl.when(_HAD_VERSION).then("_first_batch").otherwise(this).alias("_first_batch"),
+    )[after.columns]
+
+
+_OF_BEFORE = (
+    pl.col("Id", "_first_batch"),
+    *(pl.col(name).alias(f"was{name}") for name in SAID_OF_A_ROW),
+    pl.lit(True).alias("was_there"),
+)
+_IS_OTHER = pl.col("was_there").is_null() | pl.any_horizontal(
+    pl.col(name).ne_missing(pl.col(f"was{name}")) for name in SAID_OF_A_ROW
+)
+_HAD_VERSION = pl.col("was_change_type").is_not_null() | pl.col("_change_type").is_null()

@@ -1,1 +1,1 @@
-"""Dagster's UI behind a guard: pages of other sites reach nothing of it, whatever a browser on this machine opens."""
+"""Dagster's webserver behind a guard against other sites, and `/metrics`; the emulated org's pages use it too."""

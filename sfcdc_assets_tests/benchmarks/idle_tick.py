@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.delta.handles import Handles
+from sfcdc_assets.orchestration.jobs import SYNC
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
@@ -51,7 +53,7 @@ def measure(quick: bool) -> Sequence[Figure]:
                 between.append(spent)
             weather.update(1)
             asked = [request.job_name for each in server.ticks(20) for request in each.run_requests or ()]
-            if asked[:1] != ["sync"]:
+            if asked[:1] != [ASSETS.name(SYNC)]:
                 raise WrongAnswer(f"after an event the ticks ask for {asked}")
     return [
         Figure(

@@ -86,9 +86,17 @@ class LargeEntity:
 
     events_a_commit = 20_000
 
-    def __init__(self, warehouse: Warehouse, spark: SparkSession | None, rows: int, fields: int = 29) -> None:
-        """Without a `spark` something else stands in the place of its jobs."""
-        self.warehouse, self.rows, self._spark = warehouse, rows, spark
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        spark: SparkSession | None,
+        rows: int,
+        fields: int = 29,
+        channel: str = CHANNEL,
+    ) -> None:
+        """Without a `spark` something else stands in the place of its jobs. `channel`: what feeds it; events are landed
+        for `CHANNEL` alone."""
+        self.warehouse, self.rows, self._spark, self.channel = warehouse, rows, spark, channel
         self.kinds = self._kinds_of(fields)
         self.names = tuple(self.kinds)
         avro = [optional(name, kind.avro, doc=f"Data:{kind.doc}") for name, kind in self.kinds.items()]
@@ -107,7 +115,7 @@ class LargeEntity:
     def apply(self, spark: SparkSession | None = None) -> ApplyReport:
         """What the pipeline does with what has landed."""
         spark: Any = spark or self._spark
-        return apply_entity(run_on(self.warehouse, spark=lambda: spark), ToApply(ENTITY, CHANNEL))
+        return apply_entity(run_on(self.warehouse, spark=lambda: spark), ToApply(ENTITY, self.channel))
 
     def land(self, changes: Sequence[Change]) -> None:
         """One event a change, each a transaction of its own; a record that is not there yet is created."""
@@ -245,7 +253,7 @@ class LargeEntity:
         )
         taken = Snapshots.open_or_create(self.warehouse, ENTITY, self.columns)
         progress = SnapshotProgress(
-            1, ENTITY, CHANNEL, 0, "job", "next", 0, 0, complete=False, started_at_ms=BEGUN_MS,
+            1, ENTITY, self.channel, 0, "job", "next", 0, 0, complete=False, started_at_ms=BEGUN_MS,
             fields=("Id", *self.names),
         )  # fmt: skip
         taken.begin(progress)
@@ -253,7 +261,7 @@ class LargeEntity:
         done = replace(progress, complete=True, next_locator=None, pages_done=1, rows_done=1)
         taken.add_page(pa.Table.from_pylist([row], schema=page_schema(self.columns)), done, BEGUN_MS)
         raw_events = RawEvents.open(self.warehouse)
-        raw_events.commit(RAW_EVENTS.empty_table(), replace(raw_events.checkpoint(CHANNEL), begun="EARLIEST"))
+        raw_events.commit(RAW_EVENTS.empty_table(), replace(raw_events.checkpoint(self.channel), begun="EARLIEST"))
         self.apply()
 
     def _grow(self) -> None:
@@ -272,7 +280,7 @@ class LargeEntity:
         with ThreadPoolExecutor(2) as pool:
             written = list(pool.map(write, range(0, self.rows, step)))
         added, counts = [file for file, _ in written], RowCounts.sum(of for _, of in written)
-        state.commit(added, list(state.files().values()), CHANNEL, state.checkpoint(CHANNEL), counts, {})
+        state.commit(added, list(state.files().values()), self.channel, state.checkpoint(self.channel), counts, {})
 
     def _rows_of(self, size: int) -> int:
         return size // (4 * len(self.columns) + 40)

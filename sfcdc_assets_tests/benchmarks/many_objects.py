@@ -81,14 +81,14 @@ def _status_command() -> None:
 def _apply(pipeline: EmulatedPipeline) -> None:
     """The one run that the changes need."""
     jobs = pipeline.tick().jobs
-    if jobs != (SYNC.name,):
+    if jobs != (SYNC,):
         raise WrongAnswer(f"the changes of one poll were applied by {jobs}")
 
 
 def _until_all_is_applied(pipeline: EmulatedPipeline) -> None:
     for _ in range(ROUNDS):
         jobs = pipeline.tick().jobs
-        if not set(jobs) & {SNAPSHOT.name, SYNC.name}:
+        if not set(jobs) & {SNAPSHOT, SYNC}:
             return
     raise WrongAnswer(f"not all is copied and applied after {ROUNDS} ticks")
 

@@ -93,7 +93,7 @@ def compare(org: EmulatedOrg, folder: Path) -> None:
         table = Table.open(warehouse, current_state.name_of(entity))
         if table is None:
             raise WrongAnswer(f"{entity} has no table")
-        rows = {row["Id"]: {**row, "_batch": None} for row in table.scan().to_pylist()}
+        rows = {row["Id"]: {**row, "_batch": None, "_first_batch": None} for row in table.scan().to_pylist()}
         try:
             assert_same_rows(entity, rows, expected_rows(org, entity))
         except AssertionError as error:

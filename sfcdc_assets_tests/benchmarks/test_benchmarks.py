@@ -87,16 +87,18 @@ def test_a_figure_that_misses_what_it_must_reach_fails_the_run(
 
 def test_the_parts_of_the_demo_are_told_apart_by_what_it_says() -> None:
     said = [
-        (1.0, "Step 1 of 5: an org is made\n"),
+        (0.5, "Installing\n"),
+        (1.0, "Step 1 of 6: an org is made\n"),
         (4.0, "The org is at https://localhost:1.\n"),
-        (4.1, "Step 2 of 5: day 0: every record is copied\n"),
+        (4.1, "Step 2 of 6: day 0: every record is copied\n"),
         (9.0, "First table: Account, 5 s after the org was up.\n"),
-        (12.1, "Step 3 of 5: round 1 of 2: the tables follow 9 transactions\n"),
-        (20.0, "Step 4 of 5: round 2 of 2: the tables follow 12 transactions\n"),
-        (32.1, "Step 5 of 5: every table is compared with the org, field by field\n"),
+        (12.1, "Step 3 of 6: round 1 of 2: the tables follow 9 transactions\n"),
+        (20.0, "Step 4 of 6: round 2 of 2: the tables follow 12 transactions\n"),
+        (29.1, "Step 5 of 6: 35 polled objects are asked, and compared where no stamp tells\n"),
+        (32.1, "Step 6 of 6: every table is compared with the org, field by field\n"),
         (40.1, ""),
     ]
-    assert list(demo.parts_of(said).values()) == pytest.approx([4.0, 5.0, 8.0, 20.0, 8.0])
+    assert list(demo.parts_of(said).values()) == pytest.approx([1.0, 3.0, 5.0, 8.0, 17.0, 3.0, 8.0])
     with pytest.raises(WrongAnswer, match="never said 'First table: '"):
         demo.parts_of([each for each in said if "First" not in each[1]])
 

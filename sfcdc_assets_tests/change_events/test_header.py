@@ -54,7 +54,6 @@ def test_a_symbol_newer_than_this_package_is_unknown_and_asks_for_a_read_back() 
     newer = event_schema(symbols=[*SYMBOLS, "MERGE"])
     read = read_header(payload(newer, header("MERGE")), newer)
     assert read.change_type is ChangeType.UNKNOWN
-    assert read.change_type.needs_read_back
     assert not read.is_gap
 
 
@@ -81,8 +80,6 @@ def test_a_time_no_table_could_hold_is_a_header_error(values: dict[str, int]) ->
 def test_gaps_and_their_kin() -> None:
     assert {member for member in ChangeType if member.is_gap} == {m for m in ChangeType if m.value.startswith("GAP_")}
     assert {member for member in ChangeType if member.carries_all_fields} == {ChangeType.CREATE, ChangeType.UNDELETE}
-    assert ChangeType.SNAPSHOT.needs_read_back
-    assert not ChangeType.DELETE.needs_read_back
 
 
 @pytest.mark.parametrize("schema", [{}, {"fields": []}, {"fields": [{"name": "Name", "type": "string"}]}])
@@ -129,6 +126,28 @@ def test_among_many_headers_those_with_such_a_name_are_refused_alone() -> None:
     names = [*HOSTILE_NAMES, *["ns__Order__c"] * 40]
     payloads = [payload(schema, header(entityName=name)) for name in names]
     events = [DeliveredEvent("id", "s", each, b"1", 0) for each in payloads]
-    read, errors = read_headers(events, pa.array(payloads, pa.binary()), lambda _: schema)
+    of_order = {**schema, "name": "ns__Order__ChangeEvent"}
+    read, errors = read_headers(events, pa.array(payloads, pa.binary()), lambda _: of_order)
     assert read["entity_name"].to_pylist() == ["ns__Order__c"] * 40
     assert [error is not None for error in errors] == [True] * len(HOSTILE_NAMES) + [False] * 40
+
+
+SHORT, LONG = "001Fa000000CaR6", "001Fa000000CaR6IAK"
+
+
+@pytest.mark.parametrize("whole", [2, 40], ids=["one by one", "many at once"])
+def test_a_header_that_names_no_record_or_another_object_than_its_schema_is_refused_and_short_ids_are_written_out(
+    whole: int,
+) -> None:
+    schema = event_schema()
+    ids: list[list[str]] = [[], [""], ["'; --"], [LONG, "../x"], [SHORT, LONG], ["001*"], ["000000000000000AAA"]]
+    headers = [header(recordIds=each) for each in ids]
+    headers += [header(entityName="Contact"), header(entityName="account")]
+    headers += [header(recordIds=[LONG])] * whole
+    payloads = [payload(schema, each) for each in headers]
+    events = [DeliveredEvent("id", "s", each, b"1", 0) for each in payloads]
+    read, errors = read_headers(events, pa.array(payloads, pa.binary()), lambda _: schema)
+    assert [error is not None for error in errors] == [True] * 4 + [False] * 3 + [True] * 2 + [False] * whole
+    assert read["record_ids"].to_pylist() == [[LONG, LONG], ["001*"], ["000000000000000AAA"], *[[LONG]] * whole]
+    unknown, errors = read_headers(events, pa.array(payloads, pa.binary()), lambda _: None)
+    assert unknown["entity_name"].to_pylist()[3:5] == ["Contact", "account"]

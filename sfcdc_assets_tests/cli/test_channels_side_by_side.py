@@ -11,19 +11,26 @@ from sfcdc_assets import open_cut
 from sfcdc_assets.apply.record_cut import AHEAD
 from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
 from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
+from sfcdc_assets.cli.syncing.verify_topics import compare_topics
+from sfcdc_assets.cli.verify import verify_entities
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.errors import EntitiesLag
 from sfcdc_assets.lake.tables.consistent_cuts import cuts
+from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.orchestration.jobs import SYNC
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
-from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
+from sfcdc_assets.salesforce.errors import LoginRefused
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
+from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
 GONE, ALSO_GONE = "/event/Gone__e", "/event/Also_Gone__e"
 LIMIT = "sfdc.platform.eventbus.grpc.subscription.limit.exceeded"
@@ -87,10 +94,10 @@ def test_an_error_that_is_not_ours_stays_with_its_channel(
     monkeypatch.setenv("SFCDC_CHANNELS", f"{GONE},{CHANNEL}")
     land = ChannelReader.land
 
-    def broken(reader: ChannelReader, patience: Patience) -> LandingReport:
+    def broken(reader: ChannelReader, timeouts: PollTimeouts) -> LandingReport:
         if reader._channel == GONE:
             raise ZeroDivisionError("of the test")
-        return land(reader, patience)
+        return land(reader, timeouts)
 
     monkeypatch.setattr(ChannelReader, "land", broken)
     change(pipeline, "new")
@@ -99,17 +106,61 @@ def test_an_error_that_is_not_ours_stays_with_its_channel(
     pipeline.assert_equal_to_the_org()
 
 
-def test_what_has_landed_is_applied_by_a_sync_whose_stream_fails(pipeline: EmulatedPipeline) -> None:
+@pytest.mark.parametrize("code", ["service.unavailable", "service.auth.error"])
+def test_what_has_landed_is_applied_by_a_sync_whose_stream_fails_or_refuses_the_token(
+    pipeline: EmulatedPipeline, code: str
+) -> None:
     pipeline.sync()
     change(pipeline, "landed")
     pipeline.sensor_tick()
     clock.sleep(20)
     pipeline.sensor_tick()
     assert len(pipeline.rows("Account")) == 3
-    pipeline.server.faults.arm(Fault.CALL_REFUSED, 1_000, code="sfdc.platform.eventbus.grpc.service.unavailable")
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 1_000, code=code)
     with pytest.raises(SfcdcError):
         sync(pipeline)
     assert len(pipeline.rows("Account")) == 4
+
+
+def test_copies_and_read_backs_that_failed_before_go_on_while_the_stream_fails(
+    make_pipeline: Callable[..., EmulatedPipeline],
+) -> None:
+    pipeline = make_pipeline("Account", "Contact", records=3)
+    pipeline.sync()
+    pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
+    with pipeline.org.transaction() as one:
+        one.update("Account", ids(pipeline.org, "Account")[0], {"Phone": "12345"})
+    pipeline.org.selected_entities.remove("Contact")
+    with pipeline.org.transaction() as one:
+        one.update("Contact", ids(pipeline.org, "Contact")[0], {"Phone": "67890"})
+    pipeline.org.selected_entities.append("Contact")
+    pipeline.server.rest_faults.arm(RestFault.UNAVAILABLE, 1_000, path=RETRIEVE)
+    sync(pipeline)  # Contact was off its channel, and is read again ten minutes later
+    assert {bool(row["_in_doubt"]) for row in pipeline.rows("Account").values()} == {True, False}
+    pipeline.server.rest_faults.disarm(RestFault.UNAVAILABLE)
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 10_000, code="service.unavailable")
+    clock.sleep(1_200)
+    with pytest.raises(SfcdcError, match=r"service\.unavailable"):
+        sync(pipeline)
+    pipeline.assert_equal_to_the_org()
+
+
+def test_while_the_login_is_refused_nothing_is_tried_twice_and_what_has_landed_is_applied_by_the_next_sync(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever works on the tables makes sure whose they are, and another wrong password locks the user out."""
+    pipeline.sync()
+    change(pipeline, "landed")
+    pipeline.sensor_tick()
+    with monkeypatch.context() as patch:
+        patch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
+        requests = Requests(pipeline.server, patch)
+        with pytest.raises(LoginRefused):
+            sync(pipeline)
+        assert sum(each.endswith("/token") for each in requests.take_all()) == 1
+    assert len(pipeline.rows("Account")) == 3
+    sync(pipeline)
+    pipeline.assert_equal_to_the_org()
 
 
 def test_the_sensor_asks_for_a_run_over_what_has_landed_while_its_stream_fails(pipeline: EmulatedPipeline) -> None:
@@ -124,7 +175,7 @@ def test_the_sensor_asks_for_a_run_over_what_has_landed_while_its_stream_fails(p
     for _ in range(10):
         clock.sleep(60)
         found = pipeline.sensor_tick()
-        assert [request.job_name for request in found.run_requests or ()] == [SYNC.name]
+        assert [request.job_name for request in found.run_requests or ()] == [ASSETS.name(SYNC)]
 
 
 def test_the_first_sync_of_an_org_in_which_nothing_changes_waits_for_no_keepalive(pipeline: EmulatedPipeline) -> None:
@@ -185,6 +236,43 @@ def test_a_quiet_topic_and_a_quiet_generic_channel_are_not_waited_for(
     with simulated_seconds(60):
         sync(pipeline)
     pipeline.assert_equal_to_the_org()
+
+
+@pytest.mark.parametrize("preset", ["EARLIEST", "LATEST"])
+def test_a_first_sync_waits_for_no_answer_of_a_new_topic_and_loses_nothing_of_what_it_says_later(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, preset: str
+) -> None:
+    topics = pipeline.server.cometd.topics
+    topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
+    monkeypatch.setenv("SFCDC_CHANNELS", "/topic/Quiet")
+    monkeypatch.setenv("SFCDC_REPLAY_PRESET", preset)
+    for _ in range(2):
+        with simulated_seconds(60):
+            sync(pipeline)
+    change(pipeline, "said between two syncs")
+    with simulated_seconds(60):
+        sync(pipeline)
+    landed = EventTable.open(Warehouse(str(pipeline.warehouse)), "/topic/Quiet")
+    assert landed is not None
+    assert landed.table.scan(["Name"])["Name"].to_pylist() == ["said between two syncs"]
+
+
+def test_a_comparison_waits_for_no_quiet_topic_and_no_quiet_generic_channel(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = pipeline.server.cometd.topics
+    topics.channels.create({"Name": "/u/Quiet"})
+    topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
+    change(pipeline, "before")
+    sync(pipeline)
+    change(pipeline, "compared only after a sync")
+    with simulated_seconds(60):
+        (report,) = verify_entities([], lambda _line: None)
+        (of_topic,) = compare_topics([])
+    assert report.is_equal
+    assert report.compared == 5
+    assert of_topic.in_org == 5
 
 
 def test_a_sync_of_an_org_in_which_nothing_changed_since_its_cut_waits_for_no_keepalive(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.cli.demo import HEALING_SECONDS, read_back_suspects
-from sfcdc_assets.cli.demo_parts.demo_org import OF_A_ROUND, DemoOrgEnded, demo_org
+from sfcdc_assets.cli.demo_parts.demo_org import COPIED, OF_A_ROUND, POLLED, STREAMED, DemoOrgEnded, demo_org
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
@@ -35,6 +35,7 @@ def test_the_demo_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "every table equals the org │ yes" in done.stdout
+    assert "│ 40, 35 of them polled" in done.stdout
     assert re.search(r"^First table: \w+, \d+ s after the org was up\.$", done.stderr, re.MULTILINE)
 
 
@@ -42,12 +43,13 @@ def test_the_demos_org_answers_from_a_process_of_its_own_that_ends_with_its_call
     (tmp_path / "other").mkdir()
     with demo_org(tmp_path, records=3, seed=1, holes=0.0) as org:
         (process,) = multiprocessing.active_children()
-        assert org.served().objects == 8
+        assert org.served().records > 3 * len(STREAMED) + len(POLLED) / 2
         org.begin_round(5)
         transactions = org.end_round()
         facts = org.facts()
         assert facts.transactions == transactions > 0
         assert facts.published >= 5
+        assert len(facts.entities) == len(set(COPIED)) == 40
         assert facts.pushed.total() == facts.orders.total() == 2 * OF_A_ROUND
         process.kill()
         process.join()

@@ -13,12 +13,12 @@ import pytest
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 CHANNEL = "/u/Notifications"
-QUICK = Patience(first_answer=5.0, quiet=0.3, budget=20.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import yaml
 from sfcdc_assets.cli.local_dagster.dagster_home import prepare, write_environment
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import ORG
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.setting_values import this_org
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 
-assert ORG is None, "a command would give this process the name of its org"
+assert this_org() is None, "a command would give this process the name of its org"
 ORGANIZATIONS = {"emea": "00D000000000001EAA", "apac": "00D000000000002EAA"}
 
 

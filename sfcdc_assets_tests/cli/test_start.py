@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.cli.main import COMMANDS, function_of
+from sfcdc_assets.cli.main import COMMANDS, PANELS, function_of
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -46,6 +46,10 @@ def loaded_by(*arguments: str, settings: Mapping[str, str] | None = None) -> set
 
 def test_the_list_of_commands_imports_no_library_but_those_that_draw_it() -> None:
     assert loaded_by("--help") <= {"typer", "rich"}
+
+
+def test_the_help_lists_every_command_once() -> None:
+    assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
 
 
 def test_the_help_of_a_command_imports_what_that_command_needs_alone() -> None:

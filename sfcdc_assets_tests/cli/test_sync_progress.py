@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_reads.compare import MISSING, one_sided
 from sfcdc_assets.reconciliation.verify import VerifyReport
+from sfcdc_assets.runtime.clock import Clock, using
 from sfcdc_assets.runtime.progress import (
     BatchApplied,
     ComparisonsLeft,
@@ -40,14 +41,22 @@ from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 CHANNEL = "/data/ChangeEvents"
 
 
-class Time:
+class Time(Clock):
     """Stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = 100.0
 
-    def __call__(self) -> float:
+    def monotonic(self) -> float:
+        """Return the moment at which it stands."""
         return self.now
+
+
+@pytest.fixture
+def time() -> Iterator[Time]:
+    """The clock in use."""
+    with using(moment := Time()):
+        yield moment
 
 
 def report(progress: Callable[[Fact], None], time: Time, *facts: Fact | float) -> None:
@@ -59,9 +68,8 @@ def report(progress: Callable[[Fact], None], time: Time, *facts: Fact | float) -
             progress(each)
 
 
-def test_the_rate_of_landing_and_each_entitys_state_are_shown() -> None:
-    time = Time()
-    progress = SyncProgress(time)
+def test_the_rate_of_landing_and_each_entitys_state_are_shown(time: Time) -> None:
+    progress = SyncProgress()
     report(
         progress,
         time,
@@ -81,9 +89,8 @@ def test_the_rate_of_landing_and_each_entitys_state_are_shown() -> None:
     ]
 
 
-def test_a_snapshot_shows_its_rows_of_those_expected_and_the_time_left() -> None:
-    time = Time()
-    progress = SyncProgress(time)
+def test_a_snapshot_shows_its_rows_of_those_expected_and_the_time_left(time: Time) -> None:
+    progress = SyncProgress()
     report(progress, time, SnapshotBegun("Account"), 7.0, PageStored("Account", 25_000, 125_000, False))
     assert progress.lines()[1] == "  Account  snapshot: 25,000 of 125,000 rows read"
     report(progress, time, 5.0, PageStored("Account", 50_000, 125_000, False))
@@ -93,16 +100,15 @@ def test_a_snapshot_shows_its_rows_of_those_expected_and_the_time_left() -> None
     assert progress.lines()[1] == "  Account  snapshot: 125,000 rows read"
 
 
-def test_a_snapshot_that_goes_on_counts_the_time_from_where_it_does() -> None:
-    time = Time()
-    progress = SyncProgress(time)
+def test_a_snapshot_that_goes_on_counts_the_time_from_where_it_does(time: Time) -> None:
+    progress = SyncProgress()
     report(progress, time, SnapshotBegun("Account"), PageStored("Account", 90_000, 100_000, False))
     report(progress, time, 1.0, PageStored("Account", 91_000, 100_000, False))
     assert progress.lines()[1].endswith("9 s left")
 
 
 def test_of_many_entities_those_at_work_are_shown() -> None:
-    progress = SyncProgress(Time())
+    progress = SyncProgress()
     names = tuple(f"Object_{number:02}__c" for number in range(40))
     progress(WorkFound(names))
     for name in names[:30]:
@@ -119,19 +125,18 @@ def test_what_a_sync_changed_is_the_sum_of_its_batches_in_any_order(batches: lis
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     sums = []
     for each in (batches, shuffled):
-        progress = SyncProgress(Time())
+        progress = SyncProgress()
         report(progress, Time(), *(BatchApplied(*batch, None) for batch in each))
         sums.append({name: (e.inserted, e.updated, e.deleted) for name, e in progress.entities.items()})
     assert sums[0] == sums[1]
     assert sum(map(sum, sums[0].values())) == sum(sum(batch[1:]) for batch in batches)
 
 
-def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path) -> None:
+def test_the_summary_has_what_was_done_and_what_is_left(tmp_path: Path, time: Time) -> None:
     warehouse = Warehouse(str(tmp_path))
     suspect = NewSuspect("001000000000001AAA", Reason.DRIFT, 3, "")
     Ledger.open_or_create(warehouse, "Contact").note([suspect], CHANNEL, 3, 1_700_000_000_000)
-    time = Time()
-    progress = SyncProgress(time)
+    progress = SyncProgress()
     report(
         progress,
         time,
@@ -165,14 +170,14 @@ def test_suspect_records_of_entities_that_are_not_wanted_are_not_counted_as_nobo
     for entity in ("Account", "Contact", "Lead"):
         suspect = NewSuspect("001000000000001AAA", Reason.DRIFT, 3, "")
         Ledger.open_or_create(warehouse, entity).note([suspect], CHANNEL, 3, 1_700_000_000_000)
-    progress = SyncProgress(Time())
+    progress = SyncProgress()
     assert summary_of(progress, warehouse).suspect_records == 3
     assert summary_of(progress, warehouse, ["Account", "Case"]).suspect_records == 1
     assert summary_of(progress, warehouse, ["Case"]).suspect_records == 0
 
 
 def test_a_sync_without_anything_to_do_says_so(tmp_path: Path) -> None:
-    progress = SyncProgress(Time())
+    progress = SyncProgress()
     summary = summary_of(progress, Warehouse(str(tmp_path)))
     assert summary.is_empty
     assert {"lag:             no event was applied", "suspect records: 0"} < set(summary.lines())
@@ -183,7 +188,7 @@ def test_a_sync_without_anything_to_do_says_so(tmp_path: Path) -> None:
 def displayed(*, terminal: bool, time: Time, facts: Sequence[Fact | float]) -> str:
     output = StringIO()
     console = Console(file=output, force_terminal=terminal, width=80, legacy_windows=False)
-    with ProgressDisplay(SyncProgress(time), console, time) as display:
+    with using(time), ProgressDisplay(SyncProgress(), console) as display:
         report(notify, time, *facts)
         display.tell("[a line] of its own")
     return output.getvalue()
@@ -211,13 +216,12 @@ def test_nobody_observes_after_the_end() -> None:
     assert len(seen) == 2
 
 
-def test_a_comparison_shows_how_far_it_is() -> None:
-    time = Time()
-    progress = VerifyProgress(time)
+def test_a_comparison_shows_how_far_it_is(time: Time) -> None:
+    progress = VerifyProgress()
     report(
         progress, time, RequestSent(), PageCompared("Account", 1_000, 5_000), 2.0, PageCompared("Account", 2_000, 5_000)
     )
-    assert progress.lines() == ["2,000 records compared, 1 API requests; Account: 2,000 of about 5,000, 6 s left; 2 s"]
+    assert progress.lines() == ["2,000 records compared, 1 API request; Account: 2,000 of about 5,000, 6 s left; 2 s"]
     report(progress, time, PageCompared("Contact", 100, 80))
     assert "2,100 records compared" in progress.line()
     assert "Contact: 100 of about 100" in progress.line()
@@ -249,6 +253,6 @@ def test_durations_are_readable(seconds: float, words: str) -> None:
 
 
 def test_the_display_is_on_standard_error_where_no_file_is(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressDisplay(SyncProgress(Time())) as display:
+    with ProgressDisplay(SyncProgress()) as display:
         display.tell("here")
     assert capsys.readouterr() == ("", "here\n")

@@ -72,18 +72,18 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
 ) -> None:
     pipeline = make_pipeline("Account", records=3)
     calls = 0
-    look = channel_turn.look
+    due = channel_turn.due
 
     def broken(*arguments: Any) -> object:
         nonlocal calls
         calls += 1
         if 1 < calls < 6:
             raise SfcdcError("The org does not answer.")
-        return look(*arguments)
+        return due(*arguments)
 
     monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(channel_turn, "look", broken)
+    monkeypatch.setattr(channel_turn, "due", broken)
     said = watch((pipeline.warehouse / "current_state" / "Account" / "_delta_log").exists)
     assert calls >= 6
     assert sum("does not answer" in line for line in said) == 1
@@ -97,6 +97,30 @@ def test_a_setting_that_is_wrong_from_the_beginning_ends_it(
     monkeypatch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
     with pytest.raises(LoginRefused):
         watch(lambda: False)
+
+
+def test_a_channel_that_is_gone_holds_up_no_other_for_as_long_as_it_is_watched(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline("Account", records=2)
+    monkeypatch.setenv("SFCDC_CHANNELS", f"/event/Gone__e,{CHANNEL}")
+    steps = iter([lambda: change(pipeline, "first"), lambda: change(pipeline, "second")])
+    expected = 2
+
+    def is_over() -> bool:
+        nonlocal expected
+        if (pipeline.warehouse / "current_state").exists() and len(pipeline.rows("Account")) == expected:
+            step = next(steps, None)
+            if step is None:
+                return True
+            step()
+            expected += 1
+        return False
+
+    said = watch(is_over)
+    assert len(pipeline.rows("Account")) == 4
+    assert sum("Gone__e" in line for line in said) == 1, "it is reported once, not at each try"
+    pipeline.assert_equal_to_the_org()
 
 
 def test_runs_that_fail_as_a_whole_again_and_again_end_it(

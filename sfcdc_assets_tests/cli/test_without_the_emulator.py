@@ -102,5 +102,5 @@ def test_the_extra_has_the_packages_that_only_the_emulated_org_imports() -> None
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extra = {Requirement(each).name for each in project["optional-dependencies"]["emulator"]}
     assert extra == set(PACKAGES.values())
-    # The guard before Dagster's webserver needs Starlette too, which Dagster brings anyway.
-    assert extra & {Requirement(each).name for each in project["dependencies"]} == {"starlette"}
+    # The guard before Dagster's webserver and /metrics need these two, which Dagster brings anyway.
+    assert extra & {Requirement(each).name for each in project["dependencies"]} == {"starlette", "uvicorn"}

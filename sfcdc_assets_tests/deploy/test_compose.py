@@ -27,7 +27,7 @@ import yaml
 from dagster_postgres.utils import DagsterPostgresException
 
 from sfcdc_assets.cli.terminal.children import descendants
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY, PREFIX
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.jobs.event_log import Ours, forget
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_options
@@ -129,18 +129,18 @@ def test_old_runs_and_events_of_the_instance_in_postgres_are_forgotten_but_the_l
 
     @dg.op(out=dg.Out(dg.Nothing))
     def work() -> Iterator[dg.AssetMaterialization | dg.Output[None]]:
-        yield dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Account")
+        yield dg.AssetMaterialization(ASSETS.keys.current_state, partition="Account")
         yield dg.Output(None)
 
     job = dg.GraphDefinition(name="sync", node_defs=[work]).to_job()
     with dg.DagsterInstance.from_config(str(write_home(tmp_path / "dagster"))) as instance:
         runs = [job.execute_in_process(instance=instance).run_id for _ in range(3)]
-        instance.report_runless_asset_event(dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Contact"))
-        instance.report_runless_asset_event(dg.AssetMaterialization(CURRENT_STATE_KEY, partition="Contact"))
-        done = forget(instance, datetime.now(UTC) + timedelta(minutes=1), Ours(PREFIX, frozenset({"sync"}), None))
+        instance.report_runless_asset_event(dg.AssetMaterialization(ASSETS.keys.current_state, partition="Contact"))
+        instance.report_runless_asset_event(dg.AssetMaterialization(ASSETS.keys.current_state, partition="Contact"))
+        done = forget(instance, datetime.now(UTC) + timedelta(minutes=1), Ours(ASSETS.prefix, frozenset({"sync"})))
         assert (done.runs, done.events, done.kept) == (2, 1, 1)
         assert instance.get_run_ids() == [runs[-1]]
-        assert instance.get_materialized_partitions(CURRENT_STATE_KEY) == {"Account", "Contact"}
+        assert instance.get_materialized_partitions(ASSETS.keys.current_state) == {"Account", "Contact"}
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_the_services_of_dagster_find_each_other_and_write_to_their_volume_and_t
         start("webserver")
         start("viewer")
         start("daemon")
-        _wait(lambda: "sync" in job_names(), logs / "webserver.log")
+        _wait(lambda: ASSETS.name("sync") in job_names(), logs / "webserver.log")
         _wait(beats, logs / "daemon.log")
         _wait(lambda: _permission(ports["viewer"]) is False, logs / "viewer.log")
         assert _permission(ports["webserver"]) is True

@@ -1,5 +1,5 @@
 """The pages that are written from code: docs/settings.md, docs/commands.md, docs/scenarios.md, docs/modules.md, and
-the README's table of settings.
+tables within other pages (`written_tables`).
 
 `python -m sfcdc_assets_tests.docs.reference` (`make reference`) writes them. A test compares them with what it would
 write.
@@ -12,23 +12,19 @@ from pathlib import Path
 from sfcdc_assets_tests.docs.commands_reference import commands_page
 from sfcdc_assets_tests.docs.modules_page import modules_page
 from sfcdc_assets_tests.docs.scenarios_page import scenarios_page
-from sfcdc_assets_tests.docs.settings_reference import settings_page, settings_table
+from sfcdc_assets_tests.docs.settings_reference import settings_page
+from sfcdc_assets_tests.docs.written_tables import PAGES, with_written_tables
 from sfcdc_assets_tests.documentation import ROOT
-
-BEGIN, END = "<!-- settings: written by `make reference` -->\n\n", "\n\n<!-- end of settings -->"
 
 
 def written_pages() -> dict[Path, str]:
     """Page -> the text that it should have."""
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
     return {
         ROOT / "docs" / "settings.md": settings_page(),
         ROOT / "docs" / "commands.md": commands_page(),
         ROOT / "docs" / "scenarios.md": scenarios_page(),
         ROOT / "docs" / "modules.md": modules_page(),
-        readme: f"{before}{BEGIN}{settings_table()}{END}{after}",
+        **{page: with_written_tables(page) for page in PAGES},
     }
 
 

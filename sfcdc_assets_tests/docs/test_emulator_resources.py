@@ -17,6 +17,7 @@ from sfcdc_assets_tests.emulator.soql.examples import EXAMPLES
 from sfcdc_assets_tests.emulator.wire import Wire, refused, wire
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
+PACKAGE = ROOT / "sfcdc_assets"
 PAGE = ROOT / "docs" / "emulator-resources.md"
 TEXT = PAGE.read_text()
 DATA = "/services/data/v{version}"
@@ -144,9 +145,9 @@ def test_every_object_is_named() -> None:
     assert set(re.findall(r"\b([A-Z]\w+)\b", chosen.split(":", 1)[1])) == names
     assert set(re.findall(r"\b([A-Z]\w+)\b", stock.split(":", 1)[1])) == {each.name for each in stock_definitions()}
     assert set(re.findall(r"\b([A-Z]\w+)\b", polled.split(":", 1)[1])) == {each.name for each in polled_definitions()}
-    assert set(re.findall(r"\b([A-Z]\w+)\b", setup.split(":", 1)[1])) >= {
-        file.stem for file in (ROOT / "sfcdc_assets" / "emulator" / "objects" / "setup").glob("*.yaml")
-    }
+    of_setup = {file.stem for file in (PACKAGE / "emulator" / "definitions" / "objects" / "setup").glob("*.yaml")}
+    assert of_setup
+    assert of_setup <= set(re.findall(r"\b([A-Z]\w+)\b", setup.split(":", 1)[1]))
 
 
 def test_a_setup_object_can_be_queried(org: Wire) -> None:

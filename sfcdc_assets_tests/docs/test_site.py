@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets_tests.docs.pages import page_of, site_pages
+from sfcdc_assets_tests.docs.pages import OF_THE_ROOT, page_of, site_pages
 from sfcdc_assets_tests.docs.site import NotSelfContained, bring_shim, check_self_contained
 from sfcdc_assets_tests.documentation import PAGES, ROOT
 
@@ -32,6 +32,18 @@ def listed(nav: Any) -> Iterator[str]:
 def test_every_page_is_in_the_navigation_once() -> None:
     nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
     assert sorted(listed(nav)) == sorted(page.name for page in site_pages(drawn))
+
+
+def test_the_readme_leads_to_every_page_by_the_kinds_of_the_navigation() -> None:
+    section = (ROOT / "README.md").read_text().split("## Where to go next")[1].split("\n## ")[0]
+    links: dict[str, list[str]] = {}
+    for kind, row in re.findall(r"^\| \*\*([\w ]+)\*\*(.*)$", section, re.MULTILINE):
+        links.setdefault(kind, []).extend(re.findall(r"\]\(([^)]+)\)", row))
+    names = {
+        kind: [OF_THE_ROOT.get(each, each.removeprefix("docs/")) for each in found] for kind, found in links.items()
+    }
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    assert names == {kind: list(listed(pages)) for group in nav for kind, pages in group.items() if kind != "Home"}
 
 
 def test_a_code_block_keeps_its_language_and_nothing_else() -> None:

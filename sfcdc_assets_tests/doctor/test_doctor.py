@@ -31,6 +31,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.errors import TransportUnavailable
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, optional
 from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.doctor import test_change_feed
 from sfcdc_assets_tests.doctor.broken_set_ups import HOUR, SET_UPS, Broken, SetUp, served_org, set_up
 from sfcdc_assets_tests.formulas.test_formula_columns import ACCOUNT, CONTACT
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
@@ -77,6 +78,7 @@ def test_what_is_broken_is_found_with_its_fix(one: SetUp, broken: Broken) -> Non
 
 
 TESTED_BY_ITSELF = {
+    "change data feed": "test_a_table_with_the_feed_is_named_with_the_reason_why_it_is_refused",
     "clock": "test_a_clock_that_is_off_is_found_against_the_orgs",
     "My Domain": "test_an_address_is_the_orgs_my_domain",
     "disk space": "test_a_disk_has_room",
@@ -92,7 +94,7 @@ def test_every_check_is_tested_failing(one: SetUp) -> None:
     # A channel that does not exist has a name of its own.
     broken |= {each.replace("AccuontChangeEvent", "ChangeEvents") for each in broken}
     assert checks - broken == set(TESTED_BY_ITSELF)
-    assert set(TESTED_BY_ITSELF.values()) <= set(globals())
+    assert set(TESTED_BY_ITSELF.values()) <= {*globals(), *vars(test_change_feed)}
 
 
 def test_formula_fields_are_counted_and_those_that_are_withheld_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

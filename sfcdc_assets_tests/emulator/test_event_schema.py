@@ -184,7 +184,7 @@ def test_a_custom_objects_event_is_named_without_the_c() -> None:
 
 
 def test_a_field_type_without_a_form_in_events_is_refused_by_name() -> None:
-    odd = ObjectDefinition("Odd", "Odd", "0od", (FieldDefinition("Blob", "Blob", "base64"),))
+    odd = ObjectDefinition("Odd", "Odd", "0od", (FieldDefinition("Blob", "Blob", "complexvalue"),))
     with pytest.raises(EventSchemaError, match=r"Odd\.Blob"):
         event_schema(odd)
 

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pytest
 from fastavro import parse_schema
 
-from sfcdc_assets.emulator.events.avro.event_schema import schema_id
+from sfcdc_assets.emulator.definitions.object_file import object_definition
+from sfcdc_assets.emulator.definitions.whole_org import whole_org
+from sfcdc_assets.emulator.events.avro.event_schema import event_fields, schema_id
 from sfcdc_assets.emulator.events.event_bus import EventBus
+from sfcdc_assets.emulator.events.topic import find_topic
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
@@ -68,3 +71,23 @@ def test_layouts_show_each_field_once(client: RestClient) -> None:
     assert len(names) == len(set(names))
     assert client.get("/sobjects/Account/describe/compactLayouts").json()["compactLayouts"][0]["name"] == "SYSTEM"
     assert client.get("/recent").json() == []
+
+
+@pytest.mark.parametrize("entity", ["Attachment", "AccountHistory", "Contract"])
+def test_an_object_without_change_events_has_no_schema_and_no_topic(entity: str) -> None:
+    org = EmulatedOrg(objects=whole_org(), clock=ManualClock())
+    bus = EventBus(org)
+    with rest_client(org, schemas=bus) as client:
+        found = client.get(f"/sobjects/{entity}ChangeEvent/eventSchema")
+    assert (found.status_code, found.json()[0]["errorCode"]) == (404, "NOT_FOUND")
+    assert find_topic(org, f"/data/{entity}ChangeEvent") is None
+
+
+def test_events_carry_no_files() -> None:
+    document = {
+        "name": "Scan__c",
+        "label": "Scan",
+        "key_prefix": "a0S",
+        "fields": [{"Name": {"type": "string"}}, {"Body__c": {"type": "base64"}}],
+    }
+    assert "Body__c" not in {each.name for each in event_fields(object_definition(document, "Scan__c"))}

@@ -12,7 +12,6 @@ import pytest
 import requests
 
 from sfcdc_assets.emulator.control.fault_control import OPTIONS
-from sfcdc_assets.emulator.faults.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.faults.fault_plan import (
     FaultFileError,
     FaultPlan,
@@ -22,10 +21,9 @@ from sfcdc_assets.emulator.faults.fault_plan import (
 )
 from sfcdc_assets.emulator.faults.faults import DESCRIPTIONS, Fault, Faults
 from sfcdc_assets.emulator.faults.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
-from sfcdc_assets.emulator.faults.rest_faults import REFUSALS, RestFault, RestFaults
+from sfcdc_assets.emulator.faults.rest_faults import RestFault, RestFaults
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
-from sfcdc_assets.emulator.pubsub.refusal_codes import CODES
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.emulator.held_body import held_body
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
@@ -42,30 +40,12 @@ faults:
 """
 
 
-def test_the_docs_have_a_row_for_each_fault_in_the_words_of_the_code() -> None:
-    rows = [
-        *(f"| `{fault}` | {DESCRIPTIONS[fault]} | {ADVICE[fault]} |" for fault in Fault),
-        *(f"| `rest:{fault}` | {REST_DESCRIPTIONS[fault]} | {REST_ADVICE[fault]} |" for fault in RestFault),
-    ]
-    section = PAGE.read_text().split("## All faults")[1].split("\n## ")[0]
-    assert section.strip().splitlines()[2:] == rows
-
-
 def test_the_file_of_the_docs_is_one(tmp_path: Path) -> None:
     block = PAGE.read_text().split("```yml\n")[1].split("```")[0]
     (tmp_path / "faults.yml").write_text(block)
     plan = load_fault_plan(tmp_path / "faults.yml")
     named = [Fault.DUPLICATE, Fault.STREAM_RESET, Fault.PERMISSION_WITHDRAWN, RestFault.UNAVAILABLE]
     assert [each.fault for each in plan.faults] == named
-
-
-def test_the_docs_have_every_code_that_a_fault_can_be_given() -> None:
-    tables = PAGE.read_text().split("## Error codes")[1]
-    rows = [
-        *(f"| `{code}` | {refusal.status.name} |" for code, refusal in CODES.items()),
-        *(f"| `{code}` | {error.status} |" for code, error in REFUSALS.items()),
-    ]
-    assert [line for line in tables.splitlines() if line.startswith("| `")] == rows
 
 
 def test_each_fault_of_a_file_may_have_the_options_that_its_description_names() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.formulas.affected_records import ChangedFields, affected_records, unfollowed
+from sfcdc_assets.formulas.affected_records import ChangedFields, affected_records
 from sfcdc_assets.formulas.dependencies import FormulaDependencies, Lookup, ParentFields
 
 TO_ACCOUNT, TO_PARENT = Lookup("AccountId", "Account"), Lookup("ParentId", "Account")
@@ -86,8 +86,3 @@ def test_nobody_is_asked_where_nothing_that_is_read_has_changed():
 
     changed = {"Account": {"a1": frozenset({"Phone"})}, "Contact": {"c1": None}}
     assert affected_records("Deal", FORMULAS, changed, referring) == set()
-
-
-def test_objects_without_tables_are_named():
-    assert unfollowed(FORMULAS, {"Deal", "Account"}) == {"User"}
-    assert unfollowed(FORMULAS, {"Account", "User"}) == set()

@@ -16,7 +16,6 @@ from sfcdc_assets.formulas.dependencies import (
     FormulaDependencies,
     Lookup,
     ParentFields,
-    dependencies,
     dependencies_of_all,
     formula_fields,
 )
@@ -85,7 +84,7 @@ ORG = org_of(
 
 
 def of(name: str) -> FormulaDependencies:
-    return dependencies(ORG["Deal"], name, ORG.get)
+    return dependencies_of_all(ORG["Deal"], ORG.get)[name]
 
 
 def parent(path: str, *fields: str) -> ParentFields:
@@ -161,18 +160,9 @@ def test_what_cannot_be_followed_may_change_unseen(name, reason):
 
 def test_all_formulas_of_an_object_are_found_and_roll_ups_are_none():
     assert [each.name for each in formula_fields(ORG["Account"])] == ["Size__c", "Age__c"]
-    assert dependencies_of_all(ORG["Account"], ORG.get)["Age__c"].names_time
-    with pytest.raises(KeyError):
-        dependencies(ORG["Account"], "Pipeline__c", ORG.get)
-
-
-def test_a_change_of_a_parent_is_felt_over_the_paths_that_read_the_field():
-    found = of("Of_Parent__c").together([of("Of_Owner__c")])
-    far = (Lookup("AccountId", "Account"), Lookup("OwnerId", "User"))
-    assert [each.path for each in found.of_parent("User", ["Email", "Phone"])] == [far]
-    assert [each.path for each in found.of_parent("User")] == [(Lookup("OwnerId", "User"),), far]
-    assert found.of_parent("User", ["Phone"]) == ()
-    assert found.of_parent("Contact") == ()
+    found = dependencies_of_all(ORG["Account"], ORG.get)
+    assert list(found) == ["Size__c", "Age__c"]
+    assert found["Age__c"].names_time
 
 
 def test_a_description_keeps_a_formulas_text_and_one_without_is_as_before():
@@ -203,7 +193,7 @@ def test_the_emulated_org_reads_the_same_fields_for_a_formula(generated: Generat
     added = field_definition("Opportunity", "New__c", {"type": "string", "formula": generated.text})
     with_formula = definition.with_fields((*definition.fields, added))
     read = set(fields_read(with_formula, added, DEFINITIONS))
-    found = dependencies(described(with_formula), "New__c", DESCRIBED.get)
+    found = dependencies_of_all(described(with_formula), DESCRIBED.get)["New__c"]
     parts_of_names = {("User", "FirstName"), ("User", "LastName"), ("User", "Salutation")}
     assert found.reads("Opportunity") - parts_of_names == read - {("Account", "Revenue_Per_Employee__c")}
     assert not found.unseen

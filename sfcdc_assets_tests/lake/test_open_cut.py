@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sfcdc_assets.consistent_cut import ConsistentCut, open_cut
+from sfcdc_assets import open_cut
+from sfcdc_assets.consistent_cut import ConsistentCut
 from sfcdc_assets.lake.errors import CutGone, NoCut
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut, cuts
 from sfcdc_assets.lake.warehouse import Warehouse

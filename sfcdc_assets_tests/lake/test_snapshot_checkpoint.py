@@ -78,6 +78,18 @@ def test_a_snapshot_goes_on_after_its_log_was_cleaned_up_with_the_page_it_was_at
     assert not opened(warehouse).begun_on(CHANNEL)
 
 
+def test_a_number_that_another_process_has_begun_meanwhile_is_not_begun_again(warehouse: Warehouse) -> None:
+    """Two processes found no table; whoever opens it after the other has read everything must not add a second copy of
+    each record to what counts already."""
+    take(warehouse, 1, 5)
+    with pytest.raises(ConcurrentCommit):
+        opened(warehouse).begin(replace(BEGUN, job_id="751"))
+    found = opened(warehouse).complete()
+    assert found is not None
+    assert (found.number, found.rows) == (1, 2)
+    opened(warehouse).begin(replace(BEGUN, snapshot_number=2))
+
+
 def test_a_page_and_how_far_the_reading_has_come_are_one_commit(warehouse: Warehouse) -> None:
     opened(warehouse).begin(BEGUN)
     version = opened(warehouse).table.version

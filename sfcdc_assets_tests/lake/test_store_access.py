@@ -147,7 +147,7 @@ def test_a_store_that_takes_a_file_is_asked_once_a_process(
     use(served, environment)
     Warehouse(f"{ROOT}-once").check_writable()
     assert objects(Warehouse(f"{ROOT}-once")) == []
-    environment.setattr("sfcdc_assets.lake.store.store_access.TableFiles", None)
+    environment.setattr("sfcdc_assets.lake.store.store_options.TableFiles", None)
     Warehouse(f"{ROOT}-once").check_writable()
 
 

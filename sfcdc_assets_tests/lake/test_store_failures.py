@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.apply.failed_task import report_file_damage
-from sfcdc_assets.apply.spark_job import TaskFailed
+from sfcdc_assets.apply.task_failures import TaskFailed, report_file_damage
 from sfcdc_assets.lake.delta.handles import HANDLES
 from sfcdc_assets.lake.delta.shadow_tables import open_if_readable
 from sfcdc_assets.lake.delta.table import Table

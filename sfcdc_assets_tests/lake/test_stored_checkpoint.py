@@ -139,16 +139,20 @@ def test_what_a_break_brings_again_is_known_by_its_header_whatever_its_form(ware
         for n, head in enumerate(heads)
     ]
     before = StreamCheckpoint(CHANNEL, begun=EARLIEST)
-    landed = land(before, avro[:1], lambda _: None, resume=ResumePoint(b"\x01"), complete=True)
+
+    def unknown(_: str) -> None:
+        """No schema is known."""
+
+    landed = land(before, avro[:1], unknown, resume=ResumePoint(b"\x01"), complete=True)
     RawEvents.open(warehouse).commit(landed.rows, landed.checkpoint)
     raw_events = RawEvents.open(warehouse)
     landed_before = LandedBefore(warehouse, CHANNEL)
-    assert landed_before.without(raw_events, landed.checkpoint, in_json) == in_json, "nothing was broken"
+    assert landed_before.without(raw_events, landed.checkpoint, in_json, unknown) == in_json, "nothing was broken"
     landed_before.landed(landed.checkpoint)
     note_lost_checkpoint(warehouse, CHANNEL, landed.checkpoint.position + 1, "by another process", 1, None)
     broken = raw_events.lose_checkpoint(raw_events.checkpoint(CHANNEL))
     unreadable_one = unreadable(b"1", 1)
     for again in (avro, in_json):
-        found = landed_before.without(RawEvents.open(warehouse), broken, [*again, unreadable_one])
+        found = landed_before.without(RawEvents.open(warehouse), broken, [*again, unreadable_one], unknown)
         assert list(found) == [again[1], unreadable_one]
-    assert landed_before.without(RawEvents.open(warehouse), broken, [unreadable_one]) == [unreadable_one]
+    assert landed_before.without(RawEvents.open(warehouse), broken, [unreadable_one], unknown) == [unreadable_one]

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_loading_the_definitions_needs_no_settings_and_no_java_and_writes_nothin
 
 def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(tmp_path: Path) -> None:
     script = (
-        "import dagster as dg; from sfcdc_assets.definitions import defs\n"
+        "import dagster as dg; from sfcdc_assets.definitions import ASSETS, defs\n"
         "dg.Definitions.validate_loadable(defs)\n"
         "graph = defs.resolve_asset_graph()\n"
         "above = graph.get(dg.AssetKey(['salesforce', 'raw_events'])).parent_keys\n"
@@ -91,9 +91,10 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
     )
     channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
     assert result.returncode == 0, result.stderr
-    sensors = ["poll_" + name for name in (*channels, "platform_events_managed_Own")] + [
-        "pack_when_many",
-        "read_formulas_when_due",
+    sensors = ["salesforce_poll_" + name for name in (*channels, "platform_events_managed_Own")] + [
+        "salesforce_end_lost_runs",
+        "salesforce_pack_when_many",
+        "salesforce_read_formulas_when_due",
     ]
     assert result.stdout.strip() == f"{sorted(channels)} {sensors}"
 
@@ -123,7 +124,7 @@ def test_history_and_the_cuts_hang_in_the_graph() -> None:
 
 @pytest.mark.parametrize("job", ["sync", "snapshot", "audit"])
 def test_what_sensors_and_schedules_launch_plans_neither_assets_nor_checks(job: str) -> None:
-    graph = defs.resolve_job_def(job).asset_layer.asset_graph
+    graph = defs.resolve_job_def(ASSETS.name(job)).asset_layer.asset_graph
     assert not graph.asset_check_keys
     assert not graph.executable_asset_keys
 
@@ -155,32 +156,38 @@ def test_each_layer_is_partitioned_by_entity_and_backfilled_in_one_run(key: str)
 def test_jobs_run_in_one_process() -> None:
     assert defs.executor is dg.in_process_executor
     for name in ("sync", "snapshot"):
-        assert defs.resolve_job_def(name).executor_def is dg.in_process_executor
+        assert defs.resolve_job_def(ASSETS.name(name)).executor_def is dg.in_process_executor
 
 
 def test_sensors_are_on_and_the_schedule_is_off() -> None:
     assert [sensor.name for sensor in defs.sensors or []] == [
-        "poll_ChangeEvents",
-        "pack_when_many",
-        "read_formulas_when_due",
+        "salesforce_poll_ChangeEvents",
+        "salesforce_end_lost_runs",
+        "salesforce_pack_when_many",
+        "salesforce_read_formulas_when_due",
     ]
-    sensor = defs.resolve_sensor_def("poll_ChangeEvents")
+    sensor = defs.resolve_sensor_def(ASSETS.name("poll_ChangeEvents"))
     assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
     assert sensor.minimum_interval_seconds == 1
-    assert {target.job_name for target in sensor.targets} == {"sync", "snapshot"}
-    schedule = defs.resolve_schedule_def("sync_every_ten_minutes")
+    assert {target.job_name for target in sensor.targets} == {
+        "salesforce_sync",
+        "salesforce_snapshot",
+        "salesforce_layers",
+    }
+    schedule = defs.resolve_schedule_def(ASSETS.name("sync_every_ten_minutes"))
     assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
-    assert schedule.job_name == "sync"
+    assert schedule.job_name == "salesforce_sync"
 
 
 def test_no_sensor_would_start_a_jvm_in_the_code_server() -> None:
     for sensor in defs.sensors or []:
-        assert "spark" not in defs.resolve_sensor_def(sensor.name).required_resource_keys
+        assert ASSETS.name("spark") not in defs.resolve_sensor_def(sensor.name).required_resource_keys
 
 
 def test_the_resources_show_no_setting_in_the_ui() -> None:
-    for name in ("lake", "org"):
-        assert (defs.resources or {})[name].model_dump() == {}
+    assert (defs.resources or {}).keys() == {"salesforce_spark", "salesforce_run_scope"}
+    for resource in (defs.resources or {}).values():
+        assert "config_schema" not in vars(resource) or not resource.config_schema.as_field().is_required
 
 
 def test_pyproject_leaves_the_code_location_to_the_workspace_file() -> None:
@@ -203,14 +210,14 @@ def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    schedule = defs.resolve_schedule_def("drop_payloads_every_night")
+    schedule = defs.resolve_schedule_def(ASSETS.name("drop_payloads_every_night"))
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
     monkeypatch.delenv("SFCDC_PAYLOAD_RETENTION_DAYS", raising=False)
     skipped = schedule.evaluate_tick(dg.build_schedule_context())
     assert (skipped.run_requests or [], "is not set" in (skipped.skip_message or "")) == ([], True)
     monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "3")
     assert len(schedule.evaluate_tick(dg.build_schedule_context()).run_requests or []) == 1
-    assert schedule.job_name == "drop_payloads"
+    assert schedule.job_name == "salesforce_drop_payloads"
 
 
 def test_a_bad_setting_is_reported_in_one_sentence_by_the_code_location(tmp_path: Path) -> None:
@@ -229,7 +236,7 @@ def test_channels_of_events_are_an_asset_a_kind_with_a_check_and_a_sensor_each_a
     tmp_path: Path,
 ) -> None:
     script = (
-        "import dagster as dg; from sfcdc_assets.definitions import defs\n"
+        "import dagster as dg; from sfcdc_assets.definitions import ASSETS, defs\n"
         "dg.Definitions.validate_loadable(defs)\n"
         "kinds = ('push_topic_events', 'generic_events', 'platform_events', 'push_topic_state')\n"
         "specs = {spec.key.path[-1]: spec for spec in defs.resolve_all_asset_specs() if spec.key.path[-1] in kinds}\n"

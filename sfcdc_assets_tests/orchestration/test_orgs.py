@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sfcdc_assets.orchestration.assets.keys import ENTITY, EVENT_PARTITIONS
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
@@ -31,16 +30,16 @@ except SettingsError as error:
     second = str(error)
 graph = defs.resolve_asset_graph()
 jobs = {job.name: dict(job.tags) for job in defs.jobs}
-from sfcdc_assets.orchestration.jobs.run_config import concurrency_key
-from sfcdc_assets.orchestration.assets.keys import ENTITY, EVENT_PARTITIONS
+from sfcdc_assets.definitions import ASSETS
+from sfcdc_assets.settings.channel_kinds import APPEND_ONLY
 from sfcdc_assets.settings.settings import load_settings
 print(json.dumps({
     "keys": [list(key.path) for key in graph.get_all_asset_keys()],
     "checks": [list(key.asset_key.path) for key in graph.asset_check_keys],
-    "partitions": [each.name for each in (ENTITY, *EVENT_PARTITIONS.values())],
+    "partitions": [each.name for each in (ASSETS.entities, *map(ASSETS.folders, APPEND_ONLY))],
     "pools": sorted({pool for each in defs.assets for pool in getattr(each, "op", None) and each.op.pools or ()}),
     "jobs": jobs,
-    "asked": concurrency_key("/data/ChangeEvents", "sync"),
+    "asked": ASSETS.concurrency_key("/data/ChangeEvents", "sync"),
     "warehouse": load_settings().warehouse,
     "unknown": unknown,
     "second": second,
@@ -74,12 +73,12 @@ def test_what_an_instance_lists_once_for_all_code_locations_has_the_orgs_name(tm
     found = json.loads(done.stdout)
     assert {tuple(path[:-1]) for path in (*found["keys"], *found["checks"])} == {("salesforce", "emea")}
     assert ["salesforce", "emea", "ChangeEvents"] in found["keys"]
-    without = [str(each.name) for each in (ENTITY, *EVENT_PARTITIONS.values())]
-    assert found["partitions"] == [f"emea_{name}" for name in without]
-    assert found["pools"] == ["emea_raw_events", "emea_snapshot", "emea_tables"]
-    assert {tags["sfcdc/org"] for tags in found["jobs"].values()} == {"emea"}
+    names = [*found["partitions"], *found["pools"], *found["jobs"]]
+    assert {name.partition("_")[0] for name in names} == {"salesforce"}
+    assert {name.split("_")[1] for name in names} == {"emea"}
+    assert {tags["sfcdc/prefix"] for tags in found["jobs"].values()} == {"salesforce_emea"}
     queued = {tags.get("sfcdc/concurrency_key") for tags in found["jobs"].values()} - {None}
-    assert {name.partition("_")[0] for name in (*queued, found["asked"])} == {"emea"}
+    assert all(name.startswith("salesforce_emea_") for name in (*queued, found["asked"]))
     assert found["warehouse"] == "/data/emea"
     assert found["inherited"] == ["SFCDC_EMEA_CLIENT_SECRET"], "runs and workers have their own org's secrets alone"
     assert found["unknown"].startswith("SFCDC_ORG: 'latam' is not one of SFCDC_ORGS (emea, apac).")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sfcdc_assets.orchestration.table_metadata import SAMPLE, rows_value, table_metadata
+from sfcdc_assets.orchestration.table_metadata import COLUMNS, SAMPLE, partition_metadata, rows_value
 from sfcdc_assets.runtime.foreign_text import markdown_text
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets_tests.test_imports import MODULES, PACKAGE
@@ -58,14 +58,15 @@ def test_what_is_reported_of_a_table_holds_foreign_text_in_cells_and_escaped_des
 ) -> None:
     described = ObjectDescription.from_json({"name": "A", "fields": [{"name": "X", "type": "string", "label": label}]})
     sample = pa.table({"X": pa.array([value], pa.string())})
-    metadata = table_metadata("/w", "current_state/A", 1, sample.schema, sample, described=described)
+    metadata = partition_metadata("/w", "current_state/A", 1, sample.schema, sample, described=described)
     values = dg.AssetMaterialization("a", metadata=metadata).metadata
     assert not any(isinstance(each, dg.MarkdownMetadataValue) for each in values.values())
     shown = values[SAMPLE]
     assert isinstance(shown, dg.TableMetadataValue)
     (row,) = shown.records
     assert row.data["X"] in (value, value[:39] + "…")
-    schema = values["dagster/column_schema"]
+    assert "dagster/column_schema" not in values, "it would be shown as the columns of all entities"
+    schema = values[COLUMNS]
     assert isinstance(schema, dg.TableSchemaMetadataValue)
     text = schema.schema.columns[0].description or ""
     tokens = MarkdownIt("commonmark").parse(text)

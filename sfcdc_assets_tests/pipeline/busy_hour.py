@@ -75,12 +75,16 @@ class BusyStream:
         self._ids = {entity: ids(pipeline.org, entity) for entity in ENTITIES}
         instance.add_dynamic_partitions("salesforce_entity", list(ENTITIES))
 
-    def tick(self) -> None:
-        """A change of each object, and a tick of the sensor, whose events are reported as the daemon does."""
+    def change(self) -> None:
+        """A change of each object."""
         for entity in ENTITIES:
             value = f"{self._dice.random():.6f}"
             with self._pipeline.org.transaction() as one:
                 one.update(entity, self._dice.choice(self._ids[entity]), {FIELDS[entity]: value})
+
+    def tick(self) -> None:
+        """A change of each object, and a tick of the sensor, whose events are reported as the daemon does."""
+        self.change()
         clock.sleep(TICK_SECONDS - follow_run.LOOK_SECONDS)
         for event in self._pipeline.sensor_tick().asset_events:
             assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation)
@@ -108,6 +112,18 @@ class BusyStream:
         assert run.success, self._pipeline.failure(run)
         assert done == ticks
         return run.run_id
+
+
+def stored_of_asset(folder: Path, key: dg.AssetKey) -> Stored:
+    """What is in the index of all runs of an asset's own reports: events, bytes of what they hold."""
+    found = Stored(0, 0)
+    for path in folder.rglob("index.db"):
+        with sqlite3.connect(path) as database:
+            count, size = database.execute(
+                "SELECT count(*), sum(length(event)) FROM event_logs WHERE asset_key = ?", (key.to_string(),)
+            ).fetchone()
+            found = Stored(found.bytes + (size or 0), found.events + count)
+    return found
 
 
 def stored_of_run(folder: Path, run_id: str) -> Stored:

@@ -18,15 +18,14 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.cli.local_dagster.channel_turn import Turn, look_and_run
 from sfcdc_assets.cli.local_dagster.drive import sync_channels
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.pubsub.subscription import Subscription
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import TICK, Patience, until_settled
+from sfcdc_assets.landing.poll_timeouts import TICK, PollTimeouts, until_settled
 from sfcdc_assets.orchestration.jobs.run_config import config_of
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime import clock
@@ -78,12 +77,12 @@ class EmulatedPipeline:
         clock.sleep(load_settings().settle_seconds)
         return self.quick_tick()
 
-    def _tick(self, patience: Patience) -> Turn:
+    def _tick(self, timeouts: PollTimeouts) -> Turn:
         settings = load_settings()
         warehouse = Warehouse(settings.warehouse)
-        opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(OrgResource().connect, warehouse))
+        opened = OPEN_CHANNELS.of(CHANNEL, warehouse, settings, partial(ASSETS.connect, warehouse))
         with opened.in_use():
-            read = ChannelRead(CHANNEL, patience, (opened, opened.read(patience)))
+            read = ChannelRead(CHANNEL, timeouts, (opened, opened.read(timeouts)))
         turn = look_and_run(self.instance, read)
         self.said.append(f"{CHANNEL}: {turn.said}")
         if turn.failures:
@@ -92,9 +91,8 @@ class EmulatedPipeline:
 
     def sensor_tick(self) -> SensorExecutionData:
         """One evaluation of the channel's sensor as Dagster's daemon makes it; no run is launched."""
-        resources = {"lake": LakeResource(), "org": OrgResource()}
-        with dg.build_sensor_context(self.instance, definitions=defs, resources=resources) as context:
-            return defs.resolve_sensor_def("poll_ChangeEvents").evaluate_tick(context)
+        with dg.build_sensor_context(self.instance, definitions=defs) as context:
+            return defs.resolve_sensor_def(ASSETS.name("poll_ChangeEvents")).evaluate_tick(context)
 
     def launch(self, job: str, *entities: str, run_config: Mapping[str, Any] | None = None) -> ExecuteInProcessResult:
         """A run of a job as a person launches it from the UI, over all entities or those that its configuration
@@ -102,7 +100,7 @@ class EmulatedPipeline:
         config = dict(run_config or {})
         if entities:
             config |= config_of(job, entities=list(entities))
-        return defs.resolve_job_def(job).execute_in_process(
+        return defs.resolve_job_def(ASSETS.name(job)).execute_in_process(
             instance=self.instance, raise_on_error=False, run_config={**QUIET, **config}
         )
 
@@ -141,7 +139,7 @@ class EmulatedPipeline:
     def rows(self, entity: str) -> Rows:
         """`current_state` of an entity by Id; an Id that stands twice fails the test. Without the batch, which
         is another one after a rebuild."""
-        found = [{**row, "_batch": None} for row in self.scan(f"current_state/{entity}")]
+        found = [{**row, "_batch": None, "_first_batch": None} for row in self.scan(f"current_state/{entity}")]
         by_id = {row["Id"]: row for row in found}
         assert len(by_id) == len(found), f"{entity}: an Id has more than one row"
         return by_id

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets.cli import rebuild
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.orchestration import resources as spark_resource
 from sfcdc_assets.orchestration.jobs import retries
@@ -75,9 +76,11 @@ def make_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     """Makes a pipeline over a new org; its settings are the environment's from then on."""
     with ExitStack() as opened:
 
-        def make(*entities: str, records: int = 30, seed: int = SEED) -> EmulatedPipeline:
+        def make(
+            *entities: str, records: int = 30, seed: int = SEED, timing: StreamTiming | None = None
+        ) -> EmulatedPipeline:
             folder = tmp_path / f"org{seed}"
-            return opened.enter_context(served(new_org(folder, entities, records, seed), folder, monkeypatch))
+            return opened.enter_context(served(new_org(folder, entities, records, seed), folder, monkeypatch, timing))
 
         yield make
 
@@ -138,11 +141,13 @@ def copied(kept: Path, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Emul
 
 
 @contextmanager
-def served(org: EmulatedOrg, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+def served(
+    org: EmulatedOrg, folder: Path, patch: pytest.MonkeyPatch, timing: StreamTiming | None = None
+) -> Iterator[EmulatedPipeline]:
     """The org behind its sockets, with the settings of its client in the environment; closed at the end."""
     warehouse = folder / "warehouse"
     try:
-        server = EmulatorServer(org, directory=folder)
+        server = EmulatorServer(org, directory=folder, timing=timing)
         with server, instance_in_memory() as instance, followed(org, server):
             trust_only_the_org(patch)
             patch.setattr(retries, "PAUSE_SECONDS", 0.0)  # Dagster waits by the machine's clock

@@ -64,8 +64,8 @@ class Copy:
 
     def land(self) -> int:
         """Land all that was committed until now; returns the position."""
-        patience = replace(until_settled(SETTLE), through_ms=self.now)
-        return self._poller.land(self.channel, patience).position
+        timeouts = replace(until_settled(SETTLE), through_ms=self.now)
+        return self._poller.land(self.channel, timeouts).position
 
     def catch_up(self) -> None:
         """A run, after which all that was committed before is in the tables."""

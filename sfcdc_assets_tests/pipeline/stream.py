@@ -19,7 +19,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import POLL, TICK, Patience, until_settled
+from sfcdc_assets.landing.poll_timeouts import POLL, TICK, PollTimeouts, until_settled
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.settings.settings import load_settings
@@ -93,9 +93,9 @@ class Stream:
 
     # -- the client
 
-    def poll(self, patience: Patience = POLL) -> LandingReport:
+    def poll(self, timeouts: PollTimeouts = POLL) -> LandingReport:
         """One reading with a subscription of its own, of whose end the org has heard."""
-        with Poller(self.warehouse, self.connected, SETTLE, patience) as poller:
+        with Poller(self.warehouse, self.connected, SETTLE, timeouts) as poller:
             report = poller.land(CHANNEL)
         self.wait_until_the_org_has_hung_up()
         return report

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from sfcdc_assets.polls.object_schema import polled_fields, schema_of
-from sfcdc_assets.polls.stamp import NotPollable, stamp_of
+from sfcdc_assets.polls.stamp import Stamp, stamp_among_fields
 from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 
 
@@ -22,28 +19,22 @@ def field(description: ObjectDescription, name: str) -> FieldDescription:
     return next(each for each in description.fields if each.name == name)
 
 
+ID: dict[str, Any] = {"type": "id"}
+
+
 def test_the_best_stamp_that_can_be_filtered_and_sorted_by_is_taken() -> None:
-    history = described("ActivityFieldHistory", SystemModstamp={"filterable": False}, CreatedDate={})
-    assert stamp_of(history).field == "CreatedDate"
-    assert stamp_of(described("AccountShare", LastModifiedDate={}, CreatedDate={})).field == "LastModifiedDate"
-    assert stamp_of(described("LoginHistory", LoginTime={})).field == "LoginTime"
+    history = described("ActivityFieldHistory", Id=ID, SystemModstamp={"filterable": False}, CreatedDate={})
+    assert stamp_among_fields(history) == Stamp("CreatedDate")
+    assert stamp_among_fields(described("AccountShare", Id=ID, LastModifiedDate={}, CreatedDate={})) == Stamp(
+        "LastModifiedDate"
+    )
+    assert stamp_among_fields(described("LoginHistory", Id=ID, LoginTime={})) == Stamp("LoginTime")
 
 
-@pytest.mark.parametrize(
-    ("description", "reason"),
-    [
-        (described("AppDefinition", Label={}), "it has none of SystemModstamp"),
-        (described("BackgroundOperationResult", CreatedDate={"sortable": False}), "filter and sort by CreatedDate"),
-        (described("AsyncApexJob", CreatedDate={}), "no field that moves"),
-        (replace(described("ListViewChartInstance", CreatedDate={}), queryable=False), "does not let it be queried"),
-    ],
-)
-def test_an_object_that_cannot_be_asked_for_what_changed_is_refused_with_the_reason(
-    description: ObjectDescription, reason: str
-) -> None:
-    with pytest.raises(NotPollable, match=reason) as refused:
-        stamp_of(description)
-    assert "SFCDC_POLL_EXCLUDE" in str(refused.value)
+def test_without_a_field_to_sort_by_there_is_no_stamp() -> None:
+    assert stamp_among_fields(described("AppDefinition", Id=ID, Label={})) is None
+    assert stamp_among_fields(described("BackgroundOperationResult", Id=ID, CreatedDate={"sortable": False})) is None
+    assert stamp_among_fields(described("Odd", Id={"sortable": False}, SystemModstamp={})) is None
 
 
 def test_formulas_files_and_what_is_made_of_other_fields_are_no_columns() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sfcdc_assets.polls import sweep as sweep_module
 from sfcdc_assets.polls.sweep import LISTED, PARTS, Ids, Sweep
 from sfcdc_assets.snapshot.soql import IdWindow
 
@@ -15,7 +17,7 @@ def record_id(number: int) -> str:
 
 
 def ids(table: list[str]) -> Ids:
-    return np.array(table, "S18")
+    return np.array(table, np.bytes_)
 
 
 def swept(table: list[str], org: set[str]) -> tuple[set[str], set[str], int]:
@@ -58,6 +60,16 @@ def test_a_million_records_without_a_delete_cost_one_request() -> None:
     assert sweep.is_over
 
 
+def test_more_records_than_an_org_counts_at_once_are_counted_by_ranges_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_module, "COUNTED", 1_000)  # it is two million: an org gives up on tens of millions
+    table = [record_id(number) for number in range(4_500)]
+    sweep = Sweep(ids(table))
+    windows = sweep.to_count(PARTS)
+    assert [len(sweep.ids_in(window)) for window in windows] == [900] * 5
+    sweep.counted(dict.fromkeys(windows, 900))
+    assert sweep.is_over, "in one request, as each is a query of its own"
+
+
 def test_one_delete_among_a_hundred_thousand_costs_a_handful() -> None:
     table = [record_id(number) for number in range(100_000)]
     found, _, requests = swept(table, set(table) - {record_id(77_777)})
@@ -68,3 +80,24 @@ def test_one_delete_among_a_hundred_thousand_costs_a_handful() -> None:
 def test_a_record_that_only_the_org_has_is_found_as_well() -> None:
     table = [record_id(number) for number in range(10)]
     assert swept(table, {*table, record_id(99)})[:2] == (set(), {record_id(99)})
+
+
+def test_ids_of_any_length_are_counted_by_ranges() -> None:
+    table = sorted(f"Object_{number}__c" for number in range(3 * LISTED))
+    found, missing, _ = swept(table, set(table) - {"Object_77__c"})
+    assert (found, missing) == ({"Object_77__c"}, set())
+
+
+def test_what_the_org_says_was_deleted_is_not_looked_for_any_more() -> None:
+    table = [record_id(number) for number in range(50_000)]
+    sweep = Sweep(ids(table))
+    [window] = sweep.to_count(PARTS)
+    assert not sweep.differs
+    sweep.counted({window: 49_998})
+    assert sweep.differs
+    assert sweep.has(record_id(7))
+    assert sweep.without([record_id(7), record_id(8), record_id(99_999)]) == 2
+    assert not sweep.has(record_id(7))
+    assert sweep.to_count(PARTS) == (IdWindow(),)
+    sweep.counted({IdWindow(): 49_998})
+    assert sweep.is_over

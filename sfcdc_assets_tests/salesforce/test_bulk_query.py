@@ -156,7 +156,7 @@ def test_one_record_beyond_the_byte_limit_is_read_all_the_same(org, session, job
     [
         (Answer(204), "without a page of results"),
         (Answer(200, b'"Id","N"\n', {"Content-Type": "text/csv"}), "without a page of results"),
-        (page([["a", "1"]], Sforce_NumberOfRecords="2"), "1 records that says it has 2"),
+        (page([["a", "1"]], Sforce_NumberOfRecords="2"), "1 record that says it has 2"),
         (page([["a", "1"]], locator="MTAw"), "names itself"),
         (Answer(200, b'"Id","N"\n"a"\n', {"Sforce-NumberOfRecords": "1"}), "not CSV"),
         (Answer(200, b"<html>\n1,2\n</html>", {"Sforce-NumberOfRecords": "2"}), "not CSV"),

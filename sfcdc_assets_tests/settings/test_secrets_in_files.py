@@ -34,7 +34,7 @@ def refused() -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("name", sorted(SECRETS - {"SFCDC_ALERT_WEBHOOK"}))
+@pytest.mark.parametrize("name", sorted(SECRETS - {"SFCDC_NOTICE_WEBHOOK"}))
 def test_every_secret_may_be_in_a_file(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{name}_FILE", str(file))
     found = getattr(load_settings(), name.removeprefix("SFCDC_").lower())
@@ -87,8 +87,8 @@ def test_a_secret_that_is_given_twice_is_refused(file: Path, monkeypatch: pytest
 def test_a_value_of_a_file_that_is_wrong_is_named_by_the_file_and_not_shown(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SFCDC_ALERT_WEBHOOK_FILE", str(file))
-    assert refused().startswith("SFCDC_ALERT_WEBHOOK_FILE: is no web address")
+    monkeypatch.setenv("SFCDC_NOTICE_WEBHOOK_FILE", str(file))
+    assert refused().startswith("SFCDC_NOTICE_WEBHOOK_FILE: is no web address")
 
 
 @pytest.mark.parametrize("name", ["SFCDC_USERNAME_FILE", "SFCDC_WAREHOUSE_FILE", "SFCDC_CLIENT_SECRETS_FILE"])

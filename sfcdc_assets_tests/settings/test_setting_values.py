@@ -76,6 +76,31 @@ def test_a_file_has_settings_of_several_orgs_and_the_environment_wins(settings: 
     assert (load_settings().warehouse, load_settings().username) == ("/data/emea", "me")
 
 
+def test_settings_are_those_of_now_each_time_they_are_loaded(settings: pytest.MonkeyPatch) -> None:
+    def found() -> tuple[str, float, frozenset[str]]:
+        loaded = load_settings("emea")
+        return loaded.warehouse, loaded.poll_seconds, frozenset(loaded.spark_conf.values())
+
+    assert found() == ("/data/emea", 900.0, frozenset())
+    Path(".env").write_text("SFCDC_POLL_SECONDS=60\n")
+    settings.setenv("SFCDC_EMEA_WAREHOUSE", "/data/elsewhere")
+    assert found() == ("/data/elsewhere", 60.0, frozenset())
+    Path(".env").write_text("SFCDC_EMEA_POLL_SECONDS=70\nSFCDC_SPARK_CONF_spark.executor.memory=1g\n")
+    assert found() == ("/data/elsewhere", 70.0, {"1g"})
+    Path(".env").unlink()
+    assert found() == ("/data/elsewhere", 900.0, frozenset())
+
+
+def test_settings_are_loaded_as_their_class_reads_them_by_itself(settings: pytest.MonkeyPatch) -> None:
+    Path(".env").write_text("SFCDC_ENTITIES=Account\nSFCDC_EMEA_CLIENT_ID=app\nSFCDC_VANISH_ROWS=\n")
+    settings.setenv("SFCDC_EMEA_CHANNELS", "cometd:/data/ChangeEvents,/event/Order__e")
+    for org in ("emea", "APAC"):
+        assert load_settings(org).model_dump() == Settings(org=org).model_dump()
+    settings.setenv("SFCDC_ORG", "Emea")
+    assert load_settings().model_dump() == Settings().model_dump()
+    assert load_settings().model_fields_set == Settings().model_fields_set
+
+
 def test_a_wrong_name_is_refused_whichever_org_is_served(settings: pytest.MonkeyPatch) -> None:
     settings.setenv("SFCDC_APAC_ENTITES", "Account")
     assert refused("emea").startswith("SFCDC_APAC_ENTITES: is not a setting. Did you mean SFCDC_APAC_ENTITIES?")
@@ -153,6 +178,15 @@ def test_each_org_needs_a_warehouse_of_its_own(settings: pytest.MonkeyPatch) -> 
     settings.delenv("SFCDC_APAC_WAREHOUSE")
     settings.setenv("SFCDC_WAREHOUSE", "/data/all")
     assert refused("apac").startswith("SFCDC_APAC_WAREHOUSE: is not set")
+
+
+def test_entities_are_named_in_any_case(settings: pytest.MonkeyPatch) -> None:
+    settings.setenv("SFCDC_ORG", "emea")
+    settings.setenv("SFCDC_EMEA_ENTITIES", "account, INVOICE__C")
+    wanted = load_settings().entities
+    assert "Account" in wanted
+    assert "Invoice__c" in wanted
+    assert "Contact" not in wanted
 
 
 def test_a_secret_is_one_whichever_org_has_it() -> None:

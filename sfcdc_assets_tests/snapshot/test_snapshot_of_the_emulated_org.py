@@ -24,7 +24,7 @@ from sfcdc_assets.salesforce.query import count, query_rows
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.settings.settings import Settings
-from sfcdc_assets.snapshot.pages import page_schema, read_pages, start
+from sfcdc_assets.snapshot.pages import begun, page_schema, read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -95,7 +95,7 @@ def truth(org: EmulatedOrg, entity: str, wanted: tuple[Column, ...]) -> dict[str
 
 def begin(session: OrgSession, entity: str, wanted: tuple[Column, ...]) -> SnapshotProgress:
     with clock.using(SimulatedClock(77)):
-        return start(session, entity, wanted, channel=CHANNEL, position=5, snapshot_number=1)
+        return start(session, begun(session, entity, wanted, channel=CHANNEL, position=5, snapshot_number=1))
 
 
 def by_id(tables: list[pa.Table]) -> dict[str, dict[str, object]]:

@@ -43,7 +43,7 @@ class FollowedOrg:
         self.commits = {entity: Commits() for entity in ENTITIES}
         self.changes = 0
         self.flows = threading.Event()
-        self._generator = TrafficGenerator(org, SEED, bus=server.bus, only_selected=True)
+        self._generator = TrafficGenerator(org, SEED, bus=server.bus, of=lambda: org.selected_entities)
         self._ends = threading.Event()
         org.subscribe_commits(self._note)
 

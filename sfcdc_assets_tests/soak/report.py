@@ -16,6 +16,9 @@ from sfcdc_assets_tests.soak.samples import Sample
 POINTS, PICTURE = ROOT / "docs" / "soak.json", ROOT / "docs" / "images" / "soak.svg"
 BOUND_SECONDS = 60.0
 """After each fault tables are fresh again within this time, without help."""
+HEALED_SECONDS = 120.0
+"""After each fault no record is suspect any more within this time: one whose read-back failed while REST answered
+nothing is tried again after a pause, which may be a minute by then."""
 STAYS_SECONDS = 30.0
 """They are fresh again once they have been for so long."""
 CALM_SECONDS = 10.0
@@ -33,11 +36,15 @@ class Struck:
     oldest_seconds: float
     healed_seconds: float | None
     """From its end until no record was suspect; None if there were none, or they still are."""
+    is_healed: bool = True
+    """Whether none of its records stayed suspect."""
 
     @property
     def is_missed(self) -> bool:
         """Whether the soak has failed here."""
-        return self.stale_seconds is None or max(self.stale_seconds, self.oldest_seconds) > BOUND_SECONDS
+        is_healed = self.is_healed and (self.healed_seconds or 0.0) <= HEALED_SECONDS
+        is_fresh = self.stale_seconds is not None and max(self.stale_seconds, self.oldest_seconds) <= BOUND_SECONDS
+        return not (is_healed and is_fresh)
 
 
 def judged(name: str, began: float, over: float, looks: Sequence[Look]) -> Struck:
@@ -57,17 +64,17 @@ def judged(name: str, began: float, over: float, looks: Sequence[Look]) -> Struc
             if fresh_from is not None:
                 stale_from, fresh_from = look.at, None
             oldest = max(oldest, look.waits)
-    healed = _healed(began, over, looks)
+    healed, has_suspects = None, _has_suspects(began, over, looks)
+    if has_suspects:
+        healed = next((round(look.at - over, 1) for look in looks if look.at > over and not look.suspects), None)
     stale = round(longest, 1) if recovered else None
-    return Struck(name, began, over, stale, round(oldest, 1), healed)
+    return Struck(name, began, over, stale, round(oldest, 1), healed, is_healed=not has_suspects or healed is not None)
 
 
-def _healed(began: float, over: float, looks: Sequence[Look]) -> float | None:
-    """Of records that became suspect while the fault lasted."""
+def _has_suspects(began: float, over: float, looks: Sequence[Look]) -> bool:
+    """Whether records became suspect while the fault lasted, and none was before."""
     before = [look for look in looks if look.at < began]
-    if (before and before[-1].suspects) or not any(look.suspects for look in looks if began <= look.at <= over):
-        return None
-    return next((round(look.at - over, 1) for look in looks if look.at > over and not look.suspects), None)
+    return not (before and before[-1].suspects) and any(look.suspects for look in looks if began <= look.at <= over)
 
 
 def calm(looks: Sequence[Look], faults: Sequence[Struck]) -> dict[str, float]:

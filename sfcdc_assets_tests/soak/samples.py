@@ -134,7 +134,7 @@ class Samples:
 def _tick_seconds(body: str) -> float | None:
     """Of the channel's sensor alone."""
     tick = json.loads(body)
-    if tick.get("end_timestamp") is None or not tick["job_name"].startswith("poll_"):
+    if tick.get("end_timestamp") is None or not tick["job_name"].startswith("salesforce_poll_"):
         return None
     return float(tick["end_timestamp"]) - float(tick["timestamp"])
 

@@ -57,6 +57,14 @@ def test_suspects_of_a_fault_are_healed_when_none_is_left_and_those_from_before_
     assert judged("a death", BEGAN, BEGAN, before + looks(3, 2, suspects=[4, 4])).healed_seconds is None
 
 
+@pytest.mark.parametrize(("seconds", "is_missed"), [(100, False), (130, True), (1_000, True)])
+def test_a_fault_is_missed_where_its_suspects_are_healed_late_or_never(seconds: int, is_missed: bool) -> None:
+    noted = looks(*[2.0] * 300, suspects=[0, 4, *[4] * (seconds + 1)])
+    struck = judged("a black hole", BEGAN, BEGAN + 2, noted)
+    assert struck.is_healed is (seconds < 300)
+    assert struck.is_missed is is_missed
+
+
 def test_the_documentation_has_the_figures_of_the_last_soak_and_their_picture() -> None:
     figures = Figures.read(POINTS)
     assert PICTURE.read_text() == figures.picture()

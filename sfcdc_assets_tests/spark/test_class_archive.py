@@ -97,7 +97,7 @@ PREPARE = """
 import sys
 from sfcdc_assets.settings.settings import load_settings
 sys.prefix = sys.argv[1]
-from sfcdc_assets.spark.class_recording import prepare
+from sfcdc_assets.spark.warm_up import prepare
 print(prepare(load_settings()))
 """
 USE = """

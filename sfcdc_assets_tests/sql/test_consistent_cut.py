@@ -12,11 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sfcdc_assets import open_cut
-from sfcdc_assets.lake.errors import EntitiesLag
+from sfcdc_assets.lake.errors import EntitiesLag, UnknownInCut
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
+from sfcdc_assets.sql.cut_summary import CutSummary, ShownEntity
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
 from sfcdc_assets_tests.pipeline.oracle import expected_rows
 from sfcdc_assets_tests.sql.conftest import ENTITIES, Asked
@@ -53,6 +54,7 @@ def test_every_engine_shows_the_live_records_and_those_of_deleted_ones_when_aske
     rows = opened.arrow(entity)
     assert ids(rows) == sorted(living(asked, entity))
     assert opened.polars(entity).sort("Id").equals(pl.DataFrame(rows).sort("Id"))
+    assert opened.pandas(entity)["Id"].tolist() == rows["Id"].to_pylist()
     with opened.duckdb() as views:
         found = views.execute(f'SELECT "Id" FROM "{entity.lower()}" ORDER BY "Id"').fetchall()
     assert [each for (each,) in found] == ids(rows)
@@ -76,6 +78,45 @@ def test_an_entity_is_named_in_any_case_and_one_that_is_not_there_is_refused(ask
         opened.arrow("Lead")
     with pytest.raises(KeyError):
         opened["current_state/Lead"]
+
+
+def test_a_name_that_is_mistyped_suggests_the_right_one(asked: Asked) -> None:
+    opened = open_cut(asked.root)
+    with pytest.raises(UnknownInCut, match=r"Acount is not in the cut\. Did you mean Account\?"):
+        opened.polars("Acount")
+    with pytest.raises(KeyError, match=r"Did you mean current_state/Account\?"):
+        opened["current_state/Acount"]
+    assert "current_state/Account" in opened
+    assert "current_state/Lead" not in opened
+
+
+def test_a_cut_shows_what_is_in_it(asked: Asked) -> None:
+    opened, cut = open_cut(asked.root), newest(asked)
+    assert cut.commit_timestamp is not None
+    shown = repr(opened).splitlines()
+    assert shown[0] == "ConsistentCut of 3 entities:"
+    assert shown[1] == f"  {CHANNEL} at position {cut.position}, as of {cut.commit_timestamp:%Y-%m-%d %H:%M:%S}"
+    for entity, line in zip(sorted(ENTITIES), shown[3:], strict=True):
+        assert line.split()[:2] == [entity, str(len(living(asked, entity)))]
+    page = opened._repr_html_()
+    assert page.count("<tr>") == 1 + len(ENTITIES)
+
+
+def test_a_cut_of_hundreds_of_entities_shows_those_that_lag_first_and_escapes_what_others_wrote() -> None:
+    names = [f"E{number:03}__c" for number in range(500)]
+    lag = Lagging("Z__c", None, None, SINCE, "<script>alert(1)</script>\x1b[2J")
+    summary = CutSummary(
+        [Cut(CHANNEL, 7, None, {})],
+        [ShownEntity("Z__c", None, None), *(ShownEntity(name, 1234, SINCE) for name in names[:11])],
+        {"Z__c": lag},
+        501,
+    )
+    lines = summary.text().splitlines()
+    assert len(lines) == 16
+    assert "lags since 2026-11-23 12:00:00" in lines[3]
+    assert lines[-1] == "  ... and 489 more: `.entities`, `.as_of` and `.lagging` have all"
+    assert "\x1b" not in summary.text()
+    assert "<script>" not in summary.html()
 
 
 def test_a_strict_reader_gets_no_entity_that_lags(asked: Asked) -> None:

@@ -17,12 +17,12 @@ import yaml
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from sfcdc_assets.cli import sql_extra
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.tables.consistent_cuts import cuts
 from sfcdc_assets.lake.tables.open_cut import OpenCut, cuts_at
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.sql import kept_views
 from sfcdc_assets.sql.cut_connection import AskedTables
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
@@ -240,7 +240,7 @@ def test_without_a_cut_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_without_duckdb_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_extra, "PACKAGES", {"no_such_module": "duckdb"})
+    monkeypatch.setattr(kept_views, "PACKAGES", {"no_such_module": "duckdb"})
     for arguments in (("sql", "SELECT 1"), ("views", "--duckdb", "x.duckdb")):
         assert "pip install 'sfcdc_assets[sql]'" in refusal(sfcdc(*arguments))
     assert sfcdc("dbt-sources").exit_code == 0

@@ -44,8 +44,33 @@ def test_what_another_reader_has_landed_is_left_out_and_the_rest_follows_it(
     left = not_landed_yet(stream[landed:held], checkpoint(before, landed), checkpoint(second.point, others))
 
     assert left is None or list(left) == stream[others:held]
+    if others > held:
+        assert left is None, "what the other has landed beyond this is still to be delivered here"
     if landed < others <= held or others == landed:
         assert left is not None, "the order tells: nothing has to be delivered again"
+
+
+def test_events_of_one_replay_id_that_another_reader_landed_before_they_came_here_are_not_landed_twice() -> None:
+    siblings = [delivered(b"1", number) for number in range(3)]
+    other = StreamProgress(ReplayStart.EARLIEST)
+    for event in siblings:
+        other.admit(event)
+    before = checkpoint(ResumePoint(), 0)
+    assert not_landed_yet(siblings[:1], before, checkpoint(other.point, 3)) is None
+    assert not_landed_yet(siblings, before, checkpoint(other.point, 3)) == []
+    other.nothing_more(b"1", 9)
+    assert not_landed_yet(siblings[:1], before, checkpoint(other.point, 3)) is None
+    assert not_landed_yet(siblings, before, checkpoint(other.point, 3)) == []
+
+
+def test_siblings_that_say_the_same_are_counted_and_not_compared() -> None:
+    alike = [delivered(b"1", 0)] * 4
+    known, other = StreamProgress(ReplayStart.EARLIEST), StreamProgress(ReplayStart.EARLIEST)
+    known.admit(alike[0])
+    for event in alike[:3]:
+        other.admit(event)
+    left = not_landed_yet(alike[1:], checkpoint(known.point, 1), checkpoint(other.point, 3))
+    assert left == alike[3:]
 
 
 def test_after_a_break_of_the_order_nothing_can_be_told() -> None:

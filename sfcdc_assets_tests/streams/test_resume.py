@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart, with_replay_ids
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
 
 
@@ -59,6 +59,26 @@ def test_a_group_that_changed_while_nobody_read_is_a_group_like_any_other() -> N
     assert (progress.point.replay_id, progress.point.known_at_ms) == (b"2", 5)
 
 
+@pytest.mark.parametrize("begun", [ReplayStart.EARLIEST, ReplayStart.LATEST])
+def test_an_event_without_a_replay_id_is_no_place_to_resume_from(begun: ReplayStart) -> None:
+    progress = StreamProgress(begun)
+    assert progress.admit(delivered(b"", 0))
+    assert progress.resume() == begun
+    assert progress.admit(delivered(b"7", 0))
+    assert progress.point.replay_id == (b"7" if begun == ReplayStart.LATEST else None)
+    progress.nothing_more(b"", 5)
+    assert progress.resume() == ReplayStart.after(b"7")
+
+
+def test_events_without_a_usable_replay_id_share_that_of_the_next_one_or_of_the_last() -> None:
+    endless = delivered(b"9" * 70_000, 0)
+    sent = [delivered(b"", 0), delivered(b"7", 1), endless, delivered(b"8", 2), delivered(b"", 3)]
+    assert [event.replay_id for event in with_replay_ids(sent, b"5")] == [b"7", b"7", b"8", b"8", b"8"]
+    assert [event.replay_id for event in with_replay_ids([endless], b"5")] == [b"5"]
+    assert [event.replay_id for event in with_replay_ids([endless], b"")] == [b""]
+    assert with_replay_ids(sent[1:2], b"") == sent[1:2]
+
+
 def after(stream: list[DeliveredEvent], start: ReplayStart) -> list[DeliveredEvent]:
     """What the service delivers from there: everything behind the last event of that replay id."""
     if start == ReplayStart.EARLIEST:
@@ -88,3 +108,24 @@ def test_a_response_as_a_whole_leaves_what_its_events_leave_one_by_one(responses
         ]
         assert list(whole.admit_all(events)) == [event for event in events if one_by_one.admit(event)]
         assert whole.point == one_by_one.point
+
+
+def test_what_comes_again_in_one_response_is_left_out_and_its_new_siblings_are_taken() -> None:
+    stream = [delivered(b"1", 0), delivered(b"1", 1), delivered(b"2", 0)]
+    progress = StreamProgress(ReplayStart.EARLIEST)
+    progress.admit_all(stream[:1])
+    progress.resume()
+    assert progress.admit_all(stream) == stream[1:]
+
+
+def test_a_point_is_the_streams_end_if_it_takes_the_open_group_for_whole_or_knows_what_is_open() -> None:
+    progress = StreamProgress(ReplayStart.EARLIEST)
+    progress.admit_all([delivered(b"1", 0), delivered(b"2", 0)])
+    point = progress.point
+    assert (point.replay_id, point.open_id) == (b"1", b"2")
+    assert progress.ends_at(point)
+    assert progress.ends_at(ResumePoint(b"2"))
+    assert not progress.ends_at(ResumePoint(b"1"))
+    assert not progress.ends_at(ResumePoint(b"2", open_id=b"2"))
+    progress.nothing_more(b"", 7)
+    assert progress.ends_at(ResumePoint(b"2"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import polars as pl
+import pytest
 
 from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.key_ranges.frames import empty_rows
@@ -127,33 +128,55 @@ def test_an_undecodable_body_holds_its_record_and_no_other() -> None:
     assert row(after, "b")["Name"] == "flows"
 
 
-def test_a_change_that_does_not_tell_all_is_applied_with_those_after_it_and_opens_an_entry() -> None:
-    after = follow(
-        with_row(),
-        change("a", 2, "UPDATE", missing="Whole", Name="told"),
-        change("a", 3, "UPDATE", Description="after it"),
-        change("a", 4, "UPDATE", missing="again"),
-        change("b", 5, "CREATE", missing="Whole", Name="new"),
-    )
+NOT_TOLD = [
+    change("a", 2, "UPDATE", missing="Whole", Name="told"),
+    change("a", 3, "UPDATE", Description="after it"),
+    change("a", 4, "UPDATE", missing="again"),
+    change("b", 5, "CREATE", missing="Whole", Name="new"),
+]
+
+
+def test_a_change_that_does_not_tell_all_is_applied_and_opens_an_entry_and_what_follows_waits() -> None:
+    after = follow(with_row(), *NOT_TOLD)
     assert suspects(after) == {"a": ("missing_value", 2), "b": ("missing_value", 5)}
     held = row(after)
-    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("told", "after it", True, 4)
-    assert row(after, "b")["Name"] == "new"
-    assert after.counts.waiting == 0
-    later = follow(after.rows, change("a", 6, "UPDATE", Name="waits"))
-    assert (later.counts.waiting, row(later)["Name"], suspects(later)) == (1, "told", {})
+    assert (held["Name"], held["Description"], held["_in_doubt"], held["_position"]) == ("told", "one\ntwo", True, 2)
+    assert (row(after, "b")["Name"], row(after, "b")["_in_doubt"]) == ("new", True)
+    assert after.counts.waiting == 2
 
 
-def test_of_two_entries_the_one_that_holds_back_counts() -> None:
+@pytest.mark.parametrize("cut", range(len(NOT_TOLD) + 1))
+def test_what_waits_for_a_missing_value_does_not_depend_on_where_a_batch_ends(cut: int) -> None:
+    whole = follow(with_row(), *NOT_TOLD)
+    first = follow(with_row(), *NOT_TOLD[:cut])
+    second = follow(first.rows, *NOT_TOLD[cut:])
+    found, expected = (each.rows.drop("_batch", "_first_batch").sort("Id") for each in (second, whole))
+    assert found.equals(expected)
+    assert suspects(first) | suspects(second) == suspects(whole)
+
+
+def test_what_comes_after_a_missing_value_is_not_looked_at_and_one_before_it_is() -> None:
     after = follow(
         with_row(),
         change("a", 2, "UPDATE", missing="Whole", Name="told"),
         change("a", 3, "GAP_UPDATE"),
-        change("a", 4, "UPDATE", missing="never looked at", Name="waits"),
+        change("a", 4, "UPDATE", Name="waits"),
     )
-    assert suspects(after) == {"a": ("GAP_UPDATE", 3)}
+    assert suspects(after) == {"a": ("missing_value", 2)}
     held = row(after)
-    assert (held["Name"], held["_in_doubt"], held["_position"], after.counts.waiting) == ("told", True, 2, 1)
+    assert (held["Name"], held["_in_doubt"], held["_position"], after.counts.waiting) == ("told", True, 2, 2)
+    after = follow(
+        with_row(), change("a", 2, "GAP_UPDATE"), change("a", 3, "UPDATE", missing="never looked at", Name="waits")
+    )
+    assert (suspects(after), row(after)["Name"]) == ({"a": ("GAP_UPDATE", 2)}, "n")
+
+
+def test_a_change_that_is_blocked_itself_is_not_applied_because_it_does_not_tell_all_besides() -> None:
+    broken = change("a", 2, "UPDATE", missing="Whole", diffs=["Description"], Name="not applied", Description="no diff")
+    after = follow(with_row(), broken)
+    assert (suspects(after), row(after)["Name"]) == ({"a": ("unproven_diff", 2)}, "n")
+    after = follow(with_row(), change("c", 2, "UPDATE", missing="Whole", Name="not applied"))
+    assert (suspects(after), row(after, "c")["Name"]) == ({"c": ("unknown_record", 2)}, None)
 
 
 def test_a_text_that_a_diff_leaves_empty_is_null_as_it_is_in_rest_and_the_next_diff_applies_to_it() -> None:

@@ -1,35 +1,15 @@
-"""Each reason for a suspect has one row of behaviour, and the page for readers has the same one."""
+"""Each reason for a suspect has one row of behaviour."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
 from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, OF_A_SNAPSHOT, REFUSED_READS, UNMARKED
-from sfcdc_assets_tests.documentation import ROOT
-
-ABOUT = {"record": "the record", "entity": "the entity", "read": "a read of the entity"}
 
 
 def test_every_reason_has_its_behaviour():
     assert set(BEHAVIOUR) == set(Reason)
-
-
-def test_the_page_about_tables_says_what_the_code_does():
-    page = (ROOT / "docs" / "tables.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (\w+) \| (yes|no) \| (yes|no) \| ([^|]+) \|$", page, re.MULTILINE)
-    assert {row[0]: row[1:] for row in rows} == {
-        reason.value: (
-            ABOUT[each.about],
-            each.raised_by,
-            "yes" if each.blocks else "no",
-            "yes" if each.marks else "no",
-            each.answered_by,
-        )
-        for reason, each in BEHAVIOUR.items()
-    }
 
 
 @pytest.mark.parametrize("reason", sorted(BEHAVIOUR))

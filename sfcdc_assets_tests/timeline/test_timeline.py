@@ -40,6 +40,26 @@ def test_an_update_changes_only_the_fields_it_names() -> None:
     assert (after.counts.inserted, after.counts.updated, after.counts.versions) == (0, 1, 1)
 
 
+def test_records_that_are_read_beyond_the_batchs_end_take_no_other_record_past_it() -> None:
+    """What a read stands for may lie in a transaction whose end has not come: of the records that were read it is told
+    now, of all others with the whole transaction."""
+    born = timeline(*(change(each, 1, "CREATE", **everything(each)) for each in "abc")).rows
+    changes = [change(each, 2 + number, Name=f"{each}{2 + number}") for number in range(3) for each in "abc"]
+    first = Timeline(COLUMNS, born, 2)
+    of_a, of_b = read("a", 3, 3.0, **everything("a3")), read("b", 4, 4.0, **everything("b4"))
+    org_reads = [(OrgRead(3, 3, read_back=1), reads([of_a])), (OrgRead(4, 4, read_back=2), reads([of_b]))]
+    first.take(frame(changes), org_reads, up_to=2)
+    assert [row(first, each)["_position"] for each in "abc"] == [3, 4, 2]
+    told = [(each["Id"], each["_position"], each["Name"]) for each in versions(first) if each["_position"] > 1]
+    assert [each[:2] for each in told] == [("a", 2), ("a", 3), ("b", 2), ("b", 3), ("b", 4), ("c", 2)]
+
+    later, whole = Timeline(COLUMNS, first.rows, 3), Timeline(COLUMNS, born, 2)
+    later.take(frame([each for each in changes if int(str(each["position"])) > 2]), [], up_to=4)
+    whole.take(frame(changes), org_reads, up_to=4)
+    found, expected = versions(first, later), versions(whole)
+    assert [each | {"_batch": None} for each in found] == [each | {"_batch": None} for each in expected]
+
+
 def test_a_nulled_field_is_not_the_same_as_an_unchanged_one() -> None:
     assert reported([row(follow(timeline(CREATED).rows, change("a", 2, Amount=None)))], "Amount", "Count") == [
         (None, 7)
@@ -248,6 +268,18 @@ def test_a_gap_holds_the_record_and_nothing_else() -> None:
     assert (later.counts.waiting, later.counts.inserted) == (1, 1)
 
 
+def test_a_record_that_became_suspect_after_a_late_snapshots_watermark_was_not_deleted_before_it() -> None:
+    first = snapshot(new_timeline(COLUMNS, 1), 1, read("b", 1, 1, Name="x"))
+    told = [change("a", 2, "GAP_CREATE")]
+    late = Timeline(COLUMNS, follow(first.rows, *told).rows, 3)
+    late.roll_back(1, first.superseded)
+    snapshot(late, 1, read("b", 1, 1, Name="x"))
+    late.follow(frame(told))
+    assert reported([row(late)], "_change_type", "_is_deleted", "_in_doubt", "_valid_from") == [
+        (None, False, True, None)
+    ]
+
+
 RECORDS = ("a", "b", "c")
 LAST = 12
 NAME = st.one_of(st.none(), st.sampled_from(["x", "y", "z"]))
@@ -419,3 +451,37 @@ def test_versions_of_a_record_neither_overlap_nor_leave_holes_up_to_its_row(
     uncertain = set(rows.filter("_in_doubt")["Id"].to_list())
     found = set(whole.filter(pl.col("_transaction_key").is_not_null()).select("Id", "_position").iter_rows())
     assert {pair for pair in readable - found if pair[0] not in uncertain} == set(), "every readable event is a version"
+
+
+def test_a_version_says_whether_it_is_dated_by_its_commit_the_records_stamp_or_when_it_was_seen() -> None:
+    first = snapshot(
+        new_timeline(COLUMNS, 1), 1, read("a", 1, 5, **everything("x")), read("b", 1, 5, **everything("x"))
+    )
+    assert reported([row(first)], "_valid_from", "_dated_by") == [(second(5), "stamp")]
+    followed = follow(first.rows, change("a", 10, Name="y"))
+    assert reported([row(followed)], "_valid_from", "_dated_by") == [(second(10), "commit")]
+    silent = read_back(Timeline(COLUMNS, followed.rows, 3), read("a", 11, 10, **everything("z")))
+    assert reported([row(silent)], "_valid_from", "_dated_by") == [(second(999), "seen")]
+    gone = read_back(Timeline(COLUMNS, silent.rows, 4), read("b", 12))
+    assert reported([row(gone, "b")], "_valid_from", "_dated_by") == [(second(999), "seen")]
+
+
+def test_a_version_between_two_polls_that_nobody_saw_is_dated_by_when_the_org_had_been_asked() -> None:
+    first = snapshot(new_timeline(COLUMNS, 1), 1, read("a", 1, 5, **everything("x")))
+    polled = Timeline(COLUMNS, first.rows, 2)
+    polled.put(
+        OrgRead(2, 2, read_back=1, seen_until=second(50), polled=True), reads([read("a", 2, 60, **everything("y"))])
+    )
+    assert reported(versions(first, polled), "_change_type", "_valid_from", "_dated_by", "_certain_fields") == [
+        ("SNAPSHOT", second(5), "stamp", None),
+        ("UNKNOWN", second(50), "seen", []),
+        ("POLL", second(60), "stamp", None),
+    ]
+
+
+def test_a_version_that_would_begin_before_the_one_it_supersedes_is_dated_as_that_one_is() -> None:
+    first = timeline(change("a", 1, "CREATE", at=100, **everything("x")), change("a", 2, Name="y", at=90))
+    assert reported([row(first)], "_valid_from", "_dated_by") == [(second(100), "commit")]
+    seen = snapshot(Timeline(COLUMNS, first.rows, 2), 3, read("a", 3, 80, **everything("w")))
+    late = follow(seen.rows, change("a", 4, Name="v", at=200))
+    assert reported([row(late)], "_valid_from", "_dated_by") == [(second(999), "seen")]

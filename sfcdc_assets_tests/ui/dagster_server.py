@@ -117,7 +117,7 @@ class DagsterServer:
         """Runs of a job that have this status."""
         found = self.query(
             "query($f: RunsFilter) { runsOrError(filter: $f) { ... on Runs { results { runId } } } }",
-            f={"pipelineName": job, "statuses": [status]},
+            f={"pipelineName": f"salesforce_{job}", "statuses": [status]},
         )
         return [run["runId"] for run in found["runsOrError"]["results"]]
 
@@ -138,15 +138,16 @@ class DagsterServer:
         )
         return found["assetNodeOrError"]["partitionKeys"]
 
-    def sources_of_columns(self, asset: str) -> dict[str, list[str]]:
-        """Column -> the columns it comes from, of the partition Account, as its newest materialization with columns
-        says: those between two reports of the same columns lead to that one."""
+    def sources_of_columns(self, asset: str, partition: str | None = None) -> dict[str, list[str]]:
+        """Column -> the columns it comes from, as the newest materialization with columns says: those between two
+        reports of the same columns lead to that one."""
         found = self.query(
-            "query($k: AssetKeyInput!) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
-            ' assetMaterializations(partitions: ["Account"], limit: 1000) { metadataEntries {'
+            "query($k: AssetKeyInput!, $p: [String!]) { assetNodeOrError(assetKey: $k) { ... on AssetNode {"
+            " assetMaterializations(partitions: $p, limit: 1000) { metadataEntries {"
             " ... on TableColumnLineageMetadataEntry"
             " { lineage { columnName columnDeps { assetKey { path } columnName } } } } } } } }",
             k={"path": ["salesforce", asset]},
+            p=None if partition is None else [partition],
         )
         reported = (
             entry["lineage"]
@@ -181,7 +182,7 @@ class DagsterServer:
         answer = self.query(
             "mutation($p: ExecutionParams!)"
             " { launchRun(executionParams: $p) { __typename ... on PythonError { message } } }",
-            p={"selector": {**_REPOSITORY, "jobName": job}, "runConfigData": config},
+            p={"selector": {**_REPOSITORY, "jobName": f"salesforce_{job}"}, "runConfigData": config},
         )
         assert answer["launchRun"]["__typename"] == "LaunchRunSuccess", answer
 

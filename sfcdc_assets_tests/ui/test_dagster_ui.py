@@ -22,7 +22,7 @@ ALL = ["Account", "Case", "Contact", "Invoice_Statement__c", "Lead", "Opportunit
 ENTITIES = ALL if SCREENSHOTS else FEW
 LAYERS = ("raw_events", "snapshot", "text_fields", "gap_reconciliation", "current_state", "history")
 PLOTTED = ("rows", "rows_changed", "lag_seconds", "suspect_records", "deliveries", "api_requests", "seconds")
-SENSOR = "poll_ChangeEvents"
+SENSOR = "salesforce_poll_ChangeEvents"
 MOST_LOOKS = 10
 LINES_DRAWN = """name => {
     const found = document.evaluate(`//*[text()='${name}']/following::canvas[1]`, document, null, 9, null)
@@ -87,9 +87,15 @@ def test_ticks_add_the_entities_as_partitions_and_start_the_snapshot(synced: Dag
     assert (synced.folder / "warehouse" / "current_state" / "Account" / "_delta_log").is_dir()
 
 
+def is_filled(server: DagsterServer, asset: str) -> bool:
+    """Whether each entity's partition was materialized: the sensor's run has some first, a person's the rest."""
+    return bool(server.partition_counts(asset)["numMaterialized"] == len(ENTITIES))
+
+
 @without_browser
 def test_a_run_at_work_takes_no_partition_away_from_the_graph(synced: DagsterServer, page: Page) -> None:
     """A run that planned its partitions showed them as missing until it had materialized them: 0 % filled."""
+    synced.wait(lambda: all(is_filled(synced, asset) for asset in LAYERS), 120, "all tables to be there once")
     for _ in range(MOST_LOOKS):
         run = synced.wait(lambda: synced.run_ids("sync", "STARTED"), 120, "a run of the sensor to be at work")[0]
         open_graph(synced, page)
@@ -120,9 +126,8 @@ def test_the_graph_shows_the_layers_from_the_channel_to_the_tables(at_rest: Dags
     for layer in ("ChangeEvents", *LAYERS, "consistent_cuts"):
         expect(page.get_by_text(layer, exact=True).first).to_be_visible()
     expect(page.get_by_text("100% filled", exact=True)).to_have_count(len(LAYERS))
-    expect(page.get_by_text("Materialized", exact=True)).to_have_count(
-        2
-    )  # the channel and the cuts, which are external
+    # The channel and the cuts, which are external, and each entity's own asset.
+    expect(page.get_by_text("Materialized", exact=True)).to_have_count(2 + len(ENTITIES))
     expect(page.get_by_text(re.compile(r"6 / 6 Passed")).first).to_be_visible()
     picture(page, "asset-graph.png")
 
@@ -174,9 +179,10 @@ def test_the_plots_of_a_table_are_not_empty(at_rest: DagsterServer, page: Page) 
 
 def test_the_lineage_of_columns_is_served(at_rest: DagsterServer) -> None:
     """By GraphQL: the pages of the open-source Dagster leave it out, those of Dagster+ draw it."""
-    sources = at_rest.sources_of_columns("current_state")
-    assert sources["BillingCity"] == ["raw_events.payload", "snapshot.BillingCity"]
-    assert sources["_commit_user"] == ["raw_events.commit_user"]
+    sources = at_rest.sources_of_columns("account")
+    assert sources["BillingCity"] == ["ChangeEvents.Account.BillingCity", "snapshot.BillingCity"]
+    assert sources["_commit_user"] == ["current_state._commit_user"]
+    assert at_rest.sources_of_columns("current_state", "Account")["_commit_user"] == ["raw_events.commit_user"]
 
 
 def test_the_steps_of_a_run_are_its_entities(at_rest: DagsterServer) -> None:
@@ -232,7 +238,7 @@ def open_graph(server: DagsterServer, page: Page) -> None:
     page.set_viewport_size({"width": 1700, "height": 1360})  # so that all of it is shown with its details
     page.goto(f"{server.url}/asset-groups")
     hide_all_but_the_graph(page)
-    expect(page.get_by_text("tables", exact=True).first).to_be_visible()
+    expect(page.get_by_text("salesforce_tables", exact=True).first).to_be_visible()
     table = page.get_by_text("current_state", exact=True).first
     try:
         expect(table).to_be_visible(timeout=3_000)  # the browser remembers groups that were expanded

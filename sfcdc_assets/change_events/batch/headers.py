@@ -15,6 +15,10 @@ from sfcdc_assets.change_events.batch.slots import NotReadInBatches
 from sfcdc_assets.change_events.change_event import END_OF_TIME_MS
 from sfcdc_assets.change_events.header import plain_change_type
 from sfcdc_assets.salesforce.api_name import API_NAME
+from sfcdc_assets.salesforce.record_id import NAMED
+
+SHORT_ID = 15
+"""Bytes of an id that has a longer form."""
 
 _TEXTS = {"type": "array", "items": "string"}
 
@@ -53,14 +57,23 @@ class HeaderReader:
         kind, sequence, time = (numbers[name] for name in ("changeType", "sequenceNumber", "commitTimestamp"))
         bad = (kind < 0) | (kind >= len(self.symbols)) | (sequence < -(2**31)) | (sequence >= 2**31)
         bad |= (time < 0) | (time >= END_OF_TIME_MS)
+        ids = texts["recordIds"]
+        bad |= np.bincount(ids.rows, minlength=len(bad)) == 0
+        bad[ids.rows[ids.sizes == SHORT_ID]] = True
         if bad.any():
             reading.give_up(bad)
         reading.not_past_the_end()
         rows = np.flatnonzero(reading.ok)
-        starts, sizes = text["entityName"]
-        named = pc.match_substring_regex(reading.source.slices(starts[rows], sizes[rows]), f"^(?:{API_NAME})$")
-        reading.give_up(rows[~named.to_numpy(zero_copy_only=False)])
+        self._give_up_others(reading, API_NAME, rows, *(places[rows] for places in text["entityName"]))
+        left = reading.ok[ids.rows]
+        self._give_up_others(reading, NAMED, ids.rows[left], ids.starts[left], ids.sizes[left])
         return Headers(numbers, text, texts)
+
+    @staticmethod
+    def _give_up_others(reading: Reading, form: str, rows: Places, starts: Places, sizes: Places) -> None:
+        """Give up the payloads that have a text of another form among these."""
+        has_form = pc.match_substring_regex(reading.source.slices(starts, sizes), f"^(?:{form})$")
+        reading.give_up(rows[~has_form.to_numpy(zero_copy_only=False)])
 
 
 def texts_of(headers: Headers, ok: Flags) -> Iterator[tuple[str, Texts]]:

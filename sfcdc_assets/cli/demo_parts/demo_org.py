@@ -1,5 +1,5 @@
-"""The demo's emulated org, in a process of its own, so that it changes while its changes are followed: records of every
-kind, and beside them a PushTopic, a generic channel and a platform event."""
+"""The demo's emulated org, in a process of its own, so that it changes while its changes are followed: 40 objects, five
+of which have change events, and beside them a PushTopic, a generic channel and a platform event."""
 
 from __future__ import annotations
 
@@ -12,18 +12,35 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
+from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
-from sfcdc_assets.emulator.traffic.traffic_holes import HoleMix
+from sfcdc_assets.emulator.traffic.traffic_holes import HoleMix, TrafficHoles
 from sfcdc_assets.runtime.errors import SfcdcError
 
 TOPIC, GENERIC, EVENT = "/topic/OpenOpportunities", "/u/Announcements", "/event/Order_Event__e"
 CHANNELS = ("/data/ChangeEvents", TOPIC, GENERIC, EVENT)
 """All that the demo follows."""
 SELECTED = ("Name", "StageName", "Amount")
+STREAMED = ("Account", "Case", "Contact", "Lead", "Opportunity")
+"""So many objects may be selected for change events without an add-on."""
+POLLED = (
+    *("ActivityFieldHistory", "AsyncApexJob", "Attachment", "Campaign", "CampaignMember", "CaseStatus"),
+    *("ContentDocument", "ContentDocumentLink", "Contract", "Event", "EventRelation", "Invoice_Statement__c"),
+    *("LoginHistory", "OpportunityContactRole", "OpportunityLineItem", "Pricebook2", "PricebookEntry", "Product2"),
+    *("RecordActionHistory", "RecordType", "TabDefinition", "Task", "User", "UserRole"),
+    *("AccountHistory", "CaseHistory", "ContactHistory", "Invoice_Statement__History", "OpportunityFieldHistory"),
+    *("AccountShare", "CaseShare", "Invoice_Statement__Share", "OpportunityShare", "AccountFeed", "CaseFeed"),
+)
+"""All others: with stamps of every kind and without, in the recycle bin or gone at once, read by Bulk API, by queries
+or through their parents."""
+COPIED = (*STREAMED, *POLLED)
+PART = 20
+"""Of the records of an object that has change events, a polled one has as its own the twentieth part; companions have
+what theirs makes them have. Likewise of changes: for so many events that are to be made, one transaction of them."""
 QUERY = f"SELECT Id, {', '.join(SELECTED)} FROM Opportunity WHERE StageName != 'Closed Won'"
 OF_A_ROUND = 50
 """Texts pushed and platform events published with each round of traffic."""
@@ -60,11 +77,11 @@ class OrgFacts:
 
 @dataclass(frozen=True)
 class Served:
-    """An org that is up: where REST is, the settings of a client, and how many objects it has."""
+    """An org that is up: where REST is, the settings of a client, and how many records its objects have."""
 
     url: str
     environment: Mapping[str, str]
-    objects: int
+    records: int
 
 
 class DemoOrg:
@@ -107,8 +124,9 @@ class DemoOrg:
 
 @contextmanager
 def demo_org(directory: Path, records: int, seed: int, holes: float) -> Iterator[DemoOrg]:
-    """Yield an org with so many records of each object, until the context is left. It ends with this process, however
-    that ends: its connection is closed then. Raises `DemoOrgEnded`, here and with each question."""
+    """Yield an org with so many records of each object that has change events, until the context is left. It ends with
+    this process, however that ends: its connection is closed then. Raises `DemoOrgEnded`, here and with each question.
+    """
     spawned = multiprocessing.get_context("spawn")
     ours, theirs = spawned.Pipe()
     process = spawned.Process(target=_serve, args=(theirs, directory, records, seed, holes), daemon=True)
@@ -128,34 +146,46 @@ def _serve(connection: Connection, directory: Path, records: int, seed: int, hol
 
 def _answer_all(connection: Connection, directory: Path, records: int, seed: int, holes: float) -> NoReturn:
     """Answer in the process: fill the org, then a round for each number that comes and the facts for each None."""
-    org = EmulatedOrg(directory / "org.db", seed=seed, settings=OrgSettings(diff_convention="mixed"))
-    org.populate(records, seed)
+    objects = [each for each in whole_org() if each.name in COPIED]
+    settings = OrgSettings(diff_convention="mixed")
+    org = EmulatedOrg(directory / "org.db", seed=seed, objects=objects, settings=settings)
+    org.selected_entities = list(STREAMED)
+    part = -(-records // PART)
+    counts = {each.name: records if each.name in STREAMED else part for each in objects if each.companion is None}
+    org.populate(counts, seed)
     with EmulatorServer(org, directory=directory) as server:
         make_first_change(org, server.bus)
         streams = _Streams(server, org)
-        traffic = TrafficGenerator(org, seed, FULL_MIX, bus=server.bus, holes=holes, hole_mix=HOLES)
-        connection.send(Served(server.rest_url, server.client_environment(), len(org.definitions)))
+        traffic = TrafficGenerator(
+            org, seed, FULL_MIX, bus=server.bus, holes=holes, hole_mix=HOLES, of=lambda: STREAMED
+        )
+        beside = TrafficGenerator(org, seed + 1, FULL_MIX, of=lambda: POLLED)
+        total = sum(org.count(each.name) for each in objects)
+        connection.send(Served(server.rest_url, server.client_environment(), total))
         number = 0
         while True:
             events = connection.recv()
             if events is None:
-                connection.send(_facts(org, server, streams, traffic))
+                connection.send(_facts(org, server, streams, traffic.transactions + beside.transactions, traffic.holes))
             else:
                 number += 1
+                beside.run(transactions=-(-events // PART))
                 traffic.run(events=events)
                 streams.send(number)
-                connection.send(traffic.transactions)
+                connection.send(traffic.transactions + beside.transactions)
 
 
-def _facts(org: EmulatedOrg, server: EmulatorServer, streams: _Streams, traffic: TrafficGenerator) -> OrgFacts:
+def _facts(
+    org: EmulatedOrg, server: EmulatorServer, streams: _Streams, transactions: int, holes: TrafficHoles
+) -> OrgFacts:
     found = (each for each in org.records("Opportunity") if each["StageName"] != "Closed Won")
     return OrgFacts(
-        transactions=traffic.transactions,
+        transactions=transactions,
         changes=Counter(change.change_type for each in org.transactions() for change in each.changes),
-        holes=traffic.holes.made,
+        holes=holes.made,
         published=server.bus.last_number,
         delivered=server.meter.total,
-        entities=tuple(org.selected_entities),
+        entities=COPIED,
         pushed=streams.pushed,
         orders=streams.orders,
         matching={each["Id"]: tuple(each[name] for name in SELECTED) for each in found},

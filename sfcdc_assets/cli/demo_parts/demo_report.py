@@ -12,6 +12,7 @@ import dagster as dg
 
 from sfcdc_assets.cli.demo_parts.demo_org import EVENT, GENERIC, SELECTED, TOPIC, OrgFacts
 from sfcdc_assets.cli.syncing.verify_topics import compare_topics
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.event_channels.tables.filter_check import check_topic
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import text_fields
@@ -19,8 +20,8 @@ from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import GAP_RECONCILIATION_KEY
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.channel_kinds import folder_of
 
 _PAGE = 500
@@ -82,7 +83,7 @@ def healing_figures(
 
 
 def _metadata_of_runs(instance: dg.DagsterInstance, since: float) -> Iterable[dict[str, Any]]:
-    wanted = dg.AssetRecordsFilter(asset_key=GAP_RECONCILIATION_KEY, after_timestamp=since)
+    wanted = dg.AssetRecordsFilter(asset_key=ASSETS.keys.gap_reconciliation, after_timestamp=since)
     cursor = None
     while True:
         page = instance.fetch_materializations(wanted, limit=_PAGE, cursor=cursor)
@@ -100,14 +101,14 @@ def compared_streams(warehouse: Warehouse, facts: OrgFacts, channels: OpenChanne
     as the job `check_topics` does: what left its filter, or was there before it, no notification says."""
     (found,) = compare_topics([folder_of(TOPIC)], check_topic, channels)
     said = (
-        f"{_landed(warehouse, TOPIC):,} notifications, {found.in_table:,} records known by them, "
-        f"{found.left:,} left its filter, {found.added:,} were there before"
+        f"{counted(_landed(warehouse, TOPIC), 'notification')}, {counted(found.in_table, 'record')} known by them, "
+        f"{found.left:,} left its filter, {found.added:,} there before"
     )
     yield TOPIC, said, _known(warehouse) == facts.matching
     payloads = Counter(_values(warehouse, GENERIC, "payload"))
-    yield GENERIC, f"{payloads.total():,} texts", payloads == facts.pushed
+    yield GENERIC, counted(payloads.total(), "text"), payloads == facts.pushed
     numbers = Counter(_values(warehouse, EVENT, "Order_Number__c"))
-    yield EVENT, f"{numbers.total():,} events", numbers == facts.orders
+    yield EVENT, counted(numbers.total(), "event"), numbers == facts.orders
 
 
 def _known(warehouse: Warehouse) -> dict[object, tuple[object, ...]]:

@@ -24,6 +24,7 @@ from sfcdc_assets.emulator.scenarios.played_steps import watched
 from sfcdc_assets.emulator.scenarios.scenario import Scenario, scenario_of, scenarios
 from sfcdc_assets.emulator.serving.jwt_key import own_public_key, public_key_in
 from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.runtime.errors import counted
 
 _PROGRESS_SECONDS = 30.0
 _POPULATED = "populated"
@@ -164,8 +165,8 @@ def open_org(
 def progress(server: EmulatorServer) -> str:
     """One line on what the org has done so far."""
     return (
-        f"{server.bus.last_number:,} events published, {server.meter.total:,} delivered since the start, "
-        f"{server.service.open_streams} streams open"
+        f"{counted(server.bus.last_number, 'event')} published, {server.meter.total:,} delivered since the start, "
+        f"{counted(server.service.open_streams, 'stream')} open"
     )
 
 

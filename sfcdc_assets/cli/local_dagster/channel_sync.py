@@ -8,8 +8,8 @@ from dataclasses import replace
 from sfcdc_assets.cli.local_dagster.channel_turn import Turn
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import NOW, Patience, until_settled
-from sfcdc_assets.orchestration.jobs import SNAPSHOT
+from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts, until_settled
+from sfcdc_assets.orchestration.jobs.run_config import SNAPSHOT
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.channel_kinds import feeds_entities
@@ -49,14 +49,14 @@ class ChannelSync:
         """What the last reading, look and runs failed with."""
         return self.turns[-1].all_failures
 
-    def after(self, turn: Turn, patience: Patience) -> tuple[Patience, float] | None:
+    def after(self, turn: Turn, timeouts: PollTimeouts) -> tuple[PollTimeouts, float] | None:
         """Return how to read the channel again, and after how many seconds; None when that is enough."""
         failed_before = bool(self.turns and self.turns[-1].failures)
         self.turns.append(turn)
-        self._only_events = self._only_events + 1 if turn.jobs and SNAPSHOT.name not in turn.jobs else 0
+        self._only_events = self._only_events + 1 if turn.jobs and SNAPSHOT not in turn.jobs else 0
         if not self._until_caught_up:
             # What was copied becomes tables with the next look.
-            return (patience, 0.0) if SNAPSHOT.name in turn.jobs and len(self.turns) == 1 else None
+            return (timeouts, 0.0) if SNAPSHOT in turn.jobs and len(self.turns) == 1 else None
         if self._only_events == 2 or len(self.turns) == ROUNDS:
             return None
         if turn.failures and (failed_before or not turn.jobs):
@@ -70,8 +70,8 @@ class ChannelSync:
             self.turns[-1] = replace(turn, failures=(*turn.failures, left))
             return None
         self._waits = 0
-        has_nothing_to_do = not turn.jobs and patience.quiet >= settled.quiet
-        if has_nothing_to_do and (not turn.owes_cut or patience.through_ms):
+        has_nothing_to_do = not turn.jobs and timeouts.quiet >= settled.quiet
+        if has_nothing_to_do and (not turn.owes_cut or timeouts.through_ms):
             return None
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
         settled = replace(settled, through_ms=clock.now_ms() if has_nothing_to_do else 0)

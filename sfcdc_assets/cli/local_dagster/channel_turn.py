@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.local_runs import run_job
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.jobs.run_config import while_nobody_lands
-from sfcdc_assets.orchestration.sensors.channel import look
+from sfcdc_assets.orchestration.sensors.channel import due
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.spark.early_start import EarlySpark
@@ -67,15 +68,15 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
     failures = [] if reading.failure is None else [_failure_of(read.channel, reading.failure)]
     try:
         with opened.in_use():
-            result = look(instance, read.channel, opened, reading, read.patience)
+            result = due(ASSETS, instance, opened, reading, read.timeouts)
     except Exception as error:  # noqa: BLE001 - it stays with the channel
         first = (*failures, _failure_of(read.channel, error))[:1]
         return Turn(read.channel, "", (), first, has_looked=False)
     if early is not None and result.run_requests:
         early.start()
         early.hand_over()
-    looked = opened.looked
-    owes_cut = looked.cut_owed and not looked.was_busy and not looked.is_unproven
+    last_look = opened.last_look
+    owes_cut = last_look.cut_owed and not last_look.was_busy and not last_look.is_unproven
     for event in result.asset_events:
         instance.report_runless_asset_event(event)
     for added in result.dynamic_partitions_requests or ():
@@ -83,7 +84,7 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
     jobs = []
     failed: dict[str, str] = {}
     for request in result.run_requests or ():
-        job = request.job_name or ""
+        job = ASSETS.short(request.job_name or "")
         # The run works on what is landed; nobody waits for what is read meanwhile.
         of_run = run_job(instance, job, request.tags, while_nobody_lands(job, request.run_config))
         jobs.append(job)
@@ -93,13 +94,15 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
     said = str(result.skip_reason.skip_message) if result.skip_reason else _done(jobs, failed)
     if reading.failure is not None and not jobs:
         said = ""  # why nothing is done is what the reading failed with
-    if looked.is_unproven:
+    if last_look.is_unproven:
         said += (
             " The first consistent cut is noted before the stream has answered, which may take minutes: whether "
             "something changed between two copies is not known, and the entities lag in it until the next cut."
         )
-    damaged = tuple(looked.damaged.values())
-    return Turn(read.channel, said, tuple(jobs), tuple(failures), owes_cut, waits_for=looked.waits_for, damaged=damaged)
+    damaged = tuple(last_look.damaged.values())
+    return Turn(
+        read.channel, said, tuple(jobs), tuple(failures), owes_cut, waits_for=last_look.waits_for, damaged=damaged
+    )
 
 
 def _failure_of(channel: str, error: Exception) -> SfcdcError:

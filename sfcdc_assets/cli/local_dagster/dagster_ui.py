@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sfcdc_assets.runtime.errors import PortInUseError, SfcdcError
+from sfcdc_assets.runtime.native_memory import SETTINGS
 
 HOST = "127.0.0.1"
 GRACE_SECONDS = 8.0
@@ -61,7 +62,9 @@ class DagsterUi:
     where no `dagster.yaml` of another folder can be meant.
     """
 
-    def __init__(self, workspace: Path, home: Path, port: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, workspace: Path, home: Path, port: int, environment: Mapping[str, str], log_format: str = "text"
+    ) -> None:
         self.url = f"http://{HOST}:{port}"
         self._command = [
             sys.executable,
@@ -76,8 +79,9 @@ class DagsterUi:
             str(port),
         ]
         self._command += ["--log-level", "warning"]
+        self._command += ["--log-format", "json"] if log_format == "json" else []
         self._home = home
-        self._environment = {**environment, **_QUIET, "DAGSTER_HOME": str(home)}
+        self._environment = {**SETTINGS, **environment, **_QUIET, "DAGSTER_HOME": str(home)}
 
     def __enter__(self) -> DagsterUi:
         self._process = subprocess.Popen(

@@ -17,13 +17,13 @@ from sfcdc_assets.cli.local_dagster.channel_turn import Turn, look_and_run
 from sfcdc_assets.cli.local_dagster.channel_watch import ChannelWatch
 from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
 from sfcdc_assets.cli.local_dagster.instance import dagster_instance
-from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack, read_formulas
+from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack, read_formulas, write_views
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import TICK, Patience
+from sfcdc_assets.landing.poll_timeouts import TICK, PollTimeouts
 from sfcdc_assets.orchestration.jobs.packing import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import Readings, begin_readings
-from sfcdc_assets.org_reads.first_start import first_patience
+from sfcdc_assets.org_reads.first_start import first_timeouts
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings, load_settings
@@ -57,7 +57,7 @@ def raise_all(failures: Sequence[SfcdcError]) -> None:
 def drive(
     readings: Readings,
     instance: Callable[[], dg.DagsterInstance],
-    after: Callable[[Turn, Patience], tuple[Patience, float] | None],
+    after: Callable[[Turn, PollTimeouts], tuple[PollTimeouts, float] | None],
     *,
     is_over: Callable[[], bool] = lambda: False,
 ) -> None:
@@ -68,7 +68,7 @@ def drive(
     """
     while readings.under_way and not is_over():
         read = readings.take()
-        again = after(look_and_run(instance(), read, readings.early), read.patience)
+        again = after(look_and_run(instance(), read, readings.early), read.timeouts)
         if again is not None:
             readings.begin(read.channel, *again)
 
@@ -99,13 +99,13 @@ def sync_channels(
     with nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf) as opened:
         if readings is None:
             warehouse = Warehouse(settings.warehouse)
-            first = first_patience(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
+            first = first_timeouts(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
             readings = begin_readings(opened, settings, first, early, only)
         syncs = {channel: ChannelSync(channel, settings, until_caught_up=until_caught_up) for channel in readings.names}
 
-        def after(turn: Turn, patience: Patience) -> tuple[Patience, float] | None:
+        def after(turn: Turn, timeouts: PollTimeouts) -> tuple[PollTimeouts, float] | None:
             sync = syncs[turn.channel]
-            again = sync.after(turn, patience)
+            again = sync.after(turn, timeouts)
             for line in sync.lines(turn, is_last=again is None):
                 report(f"{turn.channel}: {line}")
             return again
@@ -115,6 +115,7 @@ def sync_channels(
     failures += drop_payloads(instance, settings, report)
     pack(instance, settings, report)
     failures += read_formulas(instance, settings, report)
+    write_views(instance, settings, report)
     raise_all(failures)
     return [turn for sync in syncs.values() for turn in sync.turns]
 
@@ -139,7 +140,7 @@ def watch_channels(
     watched = {channel: ChannelWatch(channel, report) for channel in readings.names}
     with _Housekeeping(settings, report) as housekeeping:
 
-        def after(turn: Turn, _: Patience) -> tuple[Patience, float]:
+        def after(turn: Turn, _: PollTimeouts) -> tuple[PollTimeouts, float]:
             pause = watched[turn.channel].after(turn)
             if not any(each.may_go_on for each in watched.values()):
                 raise_all([failure for each in watched.values() for failure in each.failures])
@@ -163,6 +164,7 @@ class _Housekeeping:
         self._formulas = FormulaReading(settings, report)
         self._held = ExitStack()
         self._instance: dg.DagsterInstance | None = None
+        self._views_of: str | None = None
         self._ends_at = self._look_at = 0.0
 
     def instance(self) -> dg.DagsterInstance:
@@ -182,6 +184,7 @@ class _Housekeeping:
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             pack(instance, self._settings, self._report)
+            self._views_of = write_views(instance, self._settings, self._report, self._views_of)
             self._formulas.look()
 
     def __enter__(self) -> _Housekeeping:

@@ -12,15 +12,17 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 
 from sfcdc_assets.cli.local_dagster.lost_runs import cancel_run
 from sfcdc_assets.cli.terminal.stopping import before_stopping
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.payload_retention import droppable
+from sfcdc_assets.orchestration.assets.kept_views import VIEWS, build_kept_views
 from sfcdc_assets.orchestration.jobs import DROP_PAYLOADS, PACK, READ_FORMULAS
 from sfcdc_assets.orchestration.jobs.formulas import why_not_read
 from sfcdc_assets.orchestration.jobs.packing import why_not_packed
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets.sql.kept_views import are_kept, stand
 
 
 class RunFailed(SfcdcError):
@@ -33,12 +35,12 @@ class RunFailed(SfcdcError):
         super().__init__(f"Run {run_id[:8]} of job {job} failed. {reason}")
 
 
-def _job(name: str) -> dg.JobDefinition:
-    """One of ours. Dagster warns about a parameter of its own when it copies our sensors, which pass none (its
-    `SensorDefinition.dagster_internal_init`, 1.13): nothing that a person could change."""
+def _job(name: str, definitions: dg.Definitions) -> dg.JobDefinition:
+    """One of ours, by its short name. Dagster warns about a parameter of its own when it copies our sensors, which pass
+    none (its `SensorDefinition.dagster_internal_init`, 1.13): nothing that a person could change."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Parameter `owners` of initializer", dg.BetaWarning)
-        return defs.resolve_job_def(name)
+        return definitions.resolve_job_def(ASSETS.name(name))
 
 
 def run_job(
@@ -46,11 +48,13 @@ def run_job(
     job: str,
     tags: Mapping[str, str] | None = None,
     config: Mapping[str, Any] | None = None,
+    definitions: dg.Definitions = defs,
 ) -> RunFailed | None:
-    """Do a run of the job in this process; why it failed, or None. A stop of the command cancels it."""
+    """Do a run of the job (its short name) in this process; why it failed, or None. A stop of the command cancels
+    it."""
     run_id = str(uuid.uuid4())
     with before_stopping(lambda: cancel_run(instance, run_id)):
-        run = _job(job).execute_in_process(
+        run = _job(job, definitions).execute_in_process(
             instance=instance,
             run_id=run_id,
             tags=dict(tags or {}),
@@ -62,7 +66,7 @@ def run_job(
 
 def _run_failed(run: ExecuteInProcessResult) -> RunFailed:
     """Return what failed: the entities whose own steps did, or else the first step."""
-    job, run_id = run.dagster_run.job_name, run.dagster_run.run_id
+    job, run_id = ASSETS.short(run.dagster_run.job_name), run.dagster_run.run_id
     failed = [event.step_failure_data for event in run.all_events if event.is_step_failure]
     of_entities = [data.user_failure_data for data in failed if data.user_failure_data is not None]
     descriptions = [str(data.description).removesuffix(".") for data in of_entities if data.description]
@@ -83,7 +87,7 @@ def drop_payloads(
     days = settings.payload_retention_days
     if days is None or not droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
         return ()
-    failed = run_job(instance, DROP_PAYLOADS.name)
+    failed = run_job(instance, DROP_PAYLOADS)
     report("payloads past their retention are dropped")
     return () if failed is None else (failed,)
 
@@ -91,8 +95,8 @@ def drop_payloads(
 def pack(instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]) -> None:
     """Pack small files, if there are many. A run that failed is reported and stops nothing: its next one waits for
     longer."""
-    if why_not_packed(instance, Warehouse(settings.warehouse), settings.payload_retention_days) is None:
-        failed = run_job(instance, PACK.name)
+    if why_not_packed(ASSETS, instance, Warehouse(settings.warehouse), settings.payload_retention_days) is None:
+        failed = run_job(instance, PACK)
         report("small files are packed" if failed is None else str(failed))
 
 
@@ -100,9 +104,22 @@ def read_formulas(
     instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]
 ) -> Sequence[RunFailed]:
     """Read the formula fields that are due, if any are. Return the run that failed."""
-    if why_not_read(instance, Warehouse(settings.warehouse), settings) is not None:
+    if why_not_read(ASSETS, instance, Warehouse(settings.warehouse), settings) is not None:
         return ()
-    failed = run_job(instance, READ_FORMULAS.name)
+    failed = run_job(instance, READ_FORMULAS)
     if failed is None:
         report("formula fields are read")
     return () if failed is None else (failed,)
+
+
+def write_views(
+    instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None], before: str | None = None
+) -> str | None:
+    """Write the views that are kept in files, if the settings name any and the cut is not the one of `before`; returns
+    the cut that they are of now. A run that failed is reported and stops nothing: the next one writes them."""
+    found = stand(Warehouse(settings.warehouse)) if are_kept(settings) else None
+    if found is None or found == before:
+        return before
+    failed = run_job(instance, VIEWS, definitions=build_kept_views(ASSETS))
+    report("the views are written" if failed is None else str(failed))
+    return found if failed is None else before

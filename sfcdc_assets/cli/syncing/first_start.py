@@ -10,7 +10,7 @@ from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.same_organization import check_owner
-from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities, entities_to_copy
+from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities, entities_to_copy, polled_among
 from sfcdc_assets.org_reads.first_start import first_start, is_first_start, sentence
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -58,7 +58,8 @@ def _cost(settings: Settings, warehouse: Warehouse, org: OrgConnection) -> str:
         return (
             "First start. What it takes is not known: the org does not list the objects of the channels to this user."
         )
-    start = first_start(org.session, entities, clock.now_ms(), from_earliest=org.from_earliest)
+    polled = polled_among(entities, listed)
+    start = first_start(org.session, entities, clock.now_ms(), from_earliest=org.from_earliest, polled=polled)
     try:
         left = {name: limit.remaining for name, limit in limits(org.session).items()}
     except RequestRefused:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from sfcdc_assets.cli.syncing.sync_progress import duration
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import Fact, FieldHistoryRead, RequestSent
 
 
 class HistoryProgress:
     """An observer: the rows that were read, of which entity, the versions that came of them, and what it cost."""
 
-    def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
-        self._monotonic = monotonic or clock.current().monotonic
+    def __init__(self) -> None:
+        self._monotonic = clock.current().monotonic
         self._lock = threading.Lock()
         self._began = self._monotonic()
         self._requests = 0
@@ -35,9 +35,9 @@ class HistoryProgress:
     def line(self) -> str:
         """Write the progress for a log."""
         with self._lock:
-            parts = [f"{self._requests:,} API requests", duration(self._monotonic() - self._began)]
+            parts = [counted(self._requests, "API request"), duration(self._monotonic() - self._began)]
             if self._now is not None:
                 of = f" of {self._now.rows_expected:,}" if self._now.rows_expected is not None else ""
                 rows = f"{self._now.entity}: {self._now.rows:,}{of} rows of its field history read"
-                parts = [rows, f"{self._now.versions:,} versions written", *parts]
+                parts = [rows, f"{counted(self._now.versions, 'version')} written", *parts]
             return "; ".join(parts)

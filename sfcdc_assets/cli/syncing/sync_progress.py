@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -80,8 +80,8 @@ class EntityProgress:
 class SyncProgress:
     """An observer: adds up what is reported, and puts it into words. Called from any thread."""
 
-    def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
-        self._monotonic = monotonic or clock.current().monotonic
+    def __init__(self) -> None:
+        self._monotonic = clock.current().monotonic
         self._lock = threading.Lock()
         self._arrived: deque[tuple[float, int]] = deque()
         self.began = self._monotonic()

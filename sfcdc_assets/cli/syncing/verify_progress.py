@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from sfcdc_assets.cli.syncing.sync_progress import duration
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import ComparisonsLeft, Fact, PageCompared, RequestSent
 
 
 class VerifyProgress:
     """An observer: the rows that were compared, of which entity, and how long the rest of it takes."""
 
-    def __init__(self, monotonic: Callable[[], float] | None = None) -> None:
-        self._monotonic = monotonic or clock.current().monotonic
+    def __init__(self) -> None:
+        self._monotonic = clock.current().monotonic
         self._lock = threading.Lock()
         self._began = self._monotonic()
         self._requests = 0
@@ -44,11 +44,13 @@ class VerifyProgress:
         """Write the progress for a log."""
         with self._lock:
             now = self._monotonic()
-            parts = [f"{sum(self._rows.values()):,} records compared, {self._requests:,} API requests"]
+            parts = [
+                f"{counted(sum(self._rows.values()), 'record')} compared, {counted(self._requests, 'API request')}"
+            ]
             if self._now is not None:
                 parts.append(f"{self._now.entity}: {self._of(self._now, now)}")
             elif self._left:
-                parts.append(f"the tables are brought up to date, to compare {self._left:,} records again")
+                parts.append(f"the tables are brought up to date, to compare {counted(self._left, 'record')} again")
             return "; ".join([*parts, duration(now - self._began)])
 
     def _of(self, page: PageCompared, now: float) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from rich.table import Table
@@ -15,10 +13,9 @@ from sfcdc_assets.cli.terminal.output import Screen
 from sfcdc_assets.event_channels.tables.filter_check import Lands, TopicReport, verify_topic
 from sfcdc_assets.event_channels.tables.fold import has_state
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import WATERMARK, Patience
+from sfcdc_assets.landing.poll_timeouts import WATERMARK
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets.orchestration.sensors.open_channels import OneSubscription, OpenChannels
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime.errors import SettingsError
@@ -33,18 +30,6 @@ class Compares(Protocol):
         self, warehouse: Warehouse, org: OrgConnection, lander: Lands, channel: str, visibility_seconds: float
     ) -> TopicReport:
         """Compare one topic with the org."""
-
-
-@dataclass(frozen=True)
-class OneSubscription:
-    """Lands by the subscriptions that the syncs between two comparisons use too: nothing is delivered twice."""
-
-    open_channel: Callable[[str], OpenChannel]
-    patience: Patience
-
-    def land(self, channel: str) -> LandingReport:
-        """Land what there is."""
-        return self.open_channel(channel).reader.land(self.patience)
 
 
 def topic_channels(settings: Settings, wanted: Sequence[str]) -> list[str]:
@@ -69,11 +54,10 @@ def compare_topics(
         return []
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    connect = partial(connect_for, warehouse, settings)
-    with connect() as org, ExitStack() as stack:
+    with connect_for(warehouse, settings) as org, ExitStack() as stack:
         lander: Lands
         if channels is not None:
-            lander = OneSubscription(lambda channel: channels.of(channel, warehouse, settings, connect), WATERMARK)
+            lander = OneSubscription(channels, settings, WATERMARK)
         else:
             lander = stack.enter_context(Poller(warehouse, org, math.inf, WATERMARK))
         return [compare(warehouse, org, lander, channel, settings.visibility_seconds) for channel in chosen]

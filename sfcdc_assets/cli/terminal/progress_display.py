@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol
@@ -40,12 +39,10 @@ class ProgressDisplay:
     On a terminal the drawing is gone at the end; the lines stay.
     """
 
-    def __init__(
-        self, progress: Progress, console: Console | None = None, monotonic: Callable[[], float] | None = None
-    ) -> None:
+    def __init__(self, progress: Progress, console: Console | None = None) -> None:
         self._progress = progress
         self._console = console
-        self._monotonic = monotonic or clock.current().monotonic
+        self._monotonic = clock.current().monotonic
         self._line_at = self._monotonic() + LINE_SECONDS
         self._stack = ExitStack()
 

@@ -35,6 +35,10 @@ _SHOW_CURSOR = b"\x1b[?25h\n"
 """What a terminal is sent where a drawing is given up: the cursor is seen again, and below it."""
 _stderr = 2
 """Where the sentence goes: Dagster takes descriptor 2 away while a step runs."""
+_drawn_on: TextIO | None = None
+"""Where progress is written instead of being drawn."""
+_form: Callable[[str], str] = "sfcdc: {}".format
+"""How the sentence is written."""
 _at_work = threading.Event()
 """Set once the signals end this process; not in a process of tests that calls a command as a function."""
 
@@ -46,6 +50,18 @@ def stop_on_signals() -> None:
     for number in SIGNALS:
         signal.signal(number, _stop)
     _at_work.set()
+
+
+def draw_on(lines: TextIO) -> None:
+    """Have progress written there from now on, where nothing can be redrawn."""
+    global _drawn_on  # noqa: PLW0603 - there is one standard error
+    _drawn_on = lines
+
+
+def say_by(form: Callable[[str], str]) -> None:
+    """Have the sentence of a stop written in this form from now on."""
+    global _form  # noqa: PLW0603 - there is one standard error
+    _form = form
 
 
 def stops_at_once(command: Callable[..., None]) -> Callable[..., None]:
@@ -77,6 +93,9 @@ def before_stopping(last_words: Callable[[], None]) -> Iterator[None]:
 def drawing() -> Iterator[TextIO]:
     """Yield standard error, to draw progress on; a descriptor of its own, since Dagster takes descriptor 2 away while a
     step runs. A signal ends the drawing first, so that it does not draw over the sentence."""
+    if _drawn_on is not None:
+        yield _drawn_on
+        return
     try:
         descriptor = os.dup(sys.stderr.fileno())
     except (OSError, ValueError):  # not a file: a test's
@@ -137,7 +156,8 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
         if _drawings and os.isatty(_stderr):
             os.write(_stderr, _SHOW_CURSOR)
         by = SIGNALS[signal.Signals(number)]
-        os.write(_stderr, f"sfcdc: stopped by {by}. The tables are whole; `sfcdc sync` continues from here.\n".encode())
+        said = f"stopped by {by}. The tables are whole; `sfcdc sync` continues from here."
+        os.write(_stderr, f"{_form(said)}\n".encode())
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the work goes on, and is not to tell of it
     _have_last_words()
     for stream in (1, 2):

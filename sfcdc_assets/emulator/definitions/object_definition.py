@@ -133,9 +133,10 @@ class FieldDefinition:
 
     @property
     def in_change_events(self) -> bool:
-        """False for Id, IsDeleted, SystemModstamp, formula and derived fields; roll-up summaries are in
+        """False for Id, IsDeleted, SystemModstamp, files, formula and derived fields; roll-up summaries are in
         (docs/salesforce-streams.md, "Change event schema")."""
-        return self.name not in NEVER_IN_EVENTS and not self.derived and not self.is_formula
+        is_carried = self.name not in NEVER_IN_EVENTS and self.type != "base64"
+        return is_carried and not self.derived and not self.is_formula
 
 
 @dataclass(frozen=True)

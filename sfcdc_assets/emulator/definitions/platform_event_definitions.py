@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfcdc_assets.emulator.definitions.platform_event_definition import (
     PlatformEventDefinition,
@@ -13,16 +13,14 @@ from sfcdc_assets.emulator.definitions.platform_event_definition import (
 )
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.events.platform_events.event_codec import PlatformEventCodec
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 
 class PlatformEventDefinitions:
     """Those of one org. A definition that changes gives the next message a new schema; messages on the bus keep
     theirs."""
 
-    def __init__(self, org: EmulatedOrg, definitions: Sequence[PlatformEventDefinition] | None = None) -> None:
+    def __init__(self, org: OrgCore, definitions: Sequence[PlatformEventDefinition] | None = None) -> None:
         """`definitions` (default: the built-in ones) set up a new org; one that exists keeps its own."""
         self._org = org
         self._database = org.database

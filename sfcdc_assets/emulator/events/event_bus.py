@@ -13,13 +13,12 @@ from threading import Condition
 
 from sfcdc_assets.emulator.errors import ReplayIdCorruptedError, ReplayIdMissingError, UnknownReplayPresetError
 from sfcdc_assets.emulator.events.avro.event_body import EventCodec
-from sfcdc_assets.emulator.events.bus_event import BusEvent
+from sfcdc_assets.emulator.events.bus_event import BusEvent, SecondCopies
 from sfcdc_assets.emulator.events.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.events.event_store import EVERYWHERE, BusState, EventStore, StoredEvent
 from sfcdc_assets.emulator.events.org_events import org_events
 from sfcdc_assets.emulator.events.platform_events.event_codec import PlatformEventCodec
 from sfcdc_assets.emulator.events.replay_id import replay_counter, replay_id
-from sfcdc_assets.emulator.events.second_copies import SecondCopies
 from sfcdc_assets.emulator.org.clock import MovableClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.transaction import Transaction

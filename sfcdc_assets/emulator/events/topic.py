@@ -33,8 +33,9 @@ def find_topic(org: EmulatedOrg, name: str) -> Topic | None:
     """Return the topic of that exact name, if the org has it and the client may see it: names are case-sensitive."""
     if name == ALL_CHANGE_EVENTS:
         return Topic(name, None)
-    for entity in org.definitions:
-        if name == f"/data/{change_event_name(entity)}" and entity not in org.hidden_objects:
+    for entity, definition in org.definitions.items():
+        is_named = definition.has_change_events and name == f"/data/{change_event_name(entity)}"
+        if is_named and entity not in org.hidden_objects:
             return Topic(name, entity, (EVERYWHERE, OWN_TOPIC))
     for channel in org.channels.all():
         if name == channel.topic:

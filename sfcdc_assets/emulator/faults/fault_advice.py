@@ -1,4 +1,4 @@
-"""What a robust client does about each fault. docs/faults.md has the same table, and a test compares them."""
+"""What a robust client does about each fault. docs/faults.md is written from here."""
 
 from __future__ import annotations
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.object_access import CompanionKind
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.records.companion_rows import Row, created_row, share_row, swapped
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 _BLOCK = 8
 """Ids of companions change places within so many."""
 
 
-def populate_companions(org: EmulatedOrg, after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def populate_companions(org: OrgCore, after: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Write the rows of records whose ids are beyond `after`, by object; first and last id of each companion's."""
     added = {}
     for companion in org.definitions.values():
@@ -29,7 +26,7 @@ def populate_companions(org: EmulatedOrg, after: Mapping[str, str]) -> dict[str,
     return added
 
 
-def _rows(org: EmulatedOrg, companion: ObjectDefinition, after: str) -> list[Row]:
+def _rows(org: OrgCore, companion: ObjectDefinition, after: str) -> list[Row]:
     link = companion.companion
     assert link is not None
     parent = org.definitions[link.parent]
@@ -45,7 +42,7 @@ def _rows(org: EmulatedOrg, companion: ObjectDefinition, after: str) -> list[Row
     return rows
 
 
-def _insert(org: EmulatedOrg, companion: ObjectDefinition, rows: list[Row]) -> tuple[str, str]:
+def _insert(org: OrgCore, companion: ObjectDefinition, rows: list[Row]) -> tuple[str, str]:
     # Whole blocks of ids, as later rows change places within theirs.
     first = -(-org.store.reserve(companion, len(rows) + 2 * _BLOCK) // _BLOCK) * _BLOCK
     names = [field.name for field in companion.stored_fields if field.name not in ("Id", "IsDeleted")]

@@ -7,12 +7,9 @@ A record takes what Salesforce reckons for its object, whatever is in it; record
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 _KILOBYTES = {"Campaign": 8, "CampaignMember": 1}
 _OTHERS, _LARGEST = 2, 8
@@ -27,7 +24,7 @@ _NOT_COUNTED = frozenset(
 class DataStorage:
     """That of one org; the most it has is `OrgSettings.data_storage_mb`."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
+    def __init__(self, org: OrgCore) -> None:
         self._org = org
 
     @property

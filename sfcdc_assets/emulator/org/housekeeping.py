@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.org.long_transactions import LongTransactions
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.settings import HOUR
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.standard_users import StandardUsers
 
 _ROWS_A_MEGABYTE = 25
 
@@ -20,8 +19,8 @@ _ROWS_A_MEGABYTE = 25
 class Housekeeping:
     """Of one org."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
-        self._org = org
+    def __init__(self, org: OrgCore, users: StandardUsers, long_transactions: LongTransactions) -> None:
+        self._org, self._users, self._long_transactions = org, users, long_transactions
         self._next_sweep = org.clock() + HOUR
         self._is_busy = False
 
@@ -29,14 +28,14 @@ class Housekeeping:
         """Do what is due. The recycle bin is looked at once an hour, so records stay up to an hour longer. Inside a
         transaction nothing is done."""
         org = self._org
-        if self._is_busy or not (org.long_transactions.open or self._next_sweep <= org.clock()):
+        if self._is_busy or not (self._long_transactions.open or self._next_sweep <= org.clock()):
             return
         with org.database.lock:
             if org.is_in_transaction or self._is_busy:
                 return
             self._is_busy = True
             try:
-                org.long_transactions.commit_due()
+                self._long_transactions.commit_due()
                 if self._next_sweep <= org.clock():
                     self._next_sweep = org.clock() + HOUR
                     self.empty_old_bins()
@@ -91,6 +90,6 @@ class Housekeeping:
             if each["Status"] == "Activated" and each["EndDate"] is not None and str(each["EndDate"]) < today
         ]
         if expired:
-            with org.transaction(user_id=org.users.automated_process) as work:
+            with org.transaction(user_id=self._users.automated_process) as work:
                 for record_id in expired:
                     work.set_unstamped("Contract", record_id, {"Status": "Expired"})

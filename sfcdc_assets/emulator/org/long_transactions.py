@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.clock import whole_second
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.transaction import Transaction
 from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 Act = Callable[[UnitOfWork], None]
 
@@ -33,7 +30,10 @@ class LongTransaction:
     """One open transaction. Each statement is checked when it is given; what others commit meanwhile may still make the
     commit fail, which undoes all of it. Raises RecordError, INVALID_OPERATION once it has ended."""
 
-    def __init__(self, org: EmulatedOrg, number: int, user_id: str | None, seconds: int | None) -> None:
+    def __init__(
+        self, org: OrgCore, those: LongTransactions, number: int, user_id: str | None, seconds: int | None
+    ) -> None:
+        """`those`: of the org, which it is among as long as it is open."""
         self.number = number
         self.started_at = whole_second(org.clock() + org.clock_skew)
         """From here on (epoch ms, whole seconds) nobody can be sure to have seen everything."""
@@ -41,7 +41,7 @@ class LongTransaction:
         """When it is committed by itself."""
         self.locked: frozenset[str] = frozenset()
         """Ids of the records that it has written."""
-        self._org = org
+        self._org, self._those = org, those
         self._user_id = user_id
         self._statements: list[_Statement] = []
 
@@ -71,7 +71,7 @@ class LongTransaction:
         self._check_open()
         statement = _Statement(whole_second(self._org.clock() + self._org.clock_skew), act)
         with self._org.database.undone():
-            work = self._org.unit_of_work(user_id=self._user_id, held=self)
+            work = self._those.unit_of_work(self._user_id, self)
             self._replay(work, [*self._statements, statement])
             self.locked = frozenset(work.written_ids())
         self._statements.append(statement)
@@ -79,7 +79,7 @@ class LongTransaction:
     def commit(self) -> Transaction | None:
         """Make it visible, now; None if it changed nothing."""
         self._check_open()
-        self._org.long_transactions.end(self)
+        self._those.end(self)
         with self._org.transaction(user_id=self._user_id) as work:
             self._replay(work, self._statements)
         return work.committed
@@ -87,7 +87,7 @@ class LongTransaction:
     def roll_back(self) -> None:
         """Undo it; ids that it took stay unused."""
         self._check_open()
-        self._org.long_transactions.end(self)
+        self._those.end(self)
 
     def _replay(self, work: UnitOfWork, statements: list[_Statement]) -> None:
         for each in statements:
@@ -95,15 +95,17 @@ class LongTransaction:
             each.act(work)
 
     def _check_open(self) -> None:
-        if self not in self._org.long_transactions.open:
+        if self not in self._those.open:
             raise RecordError("INVALID_OPERATION", f"transaction {self.number} has ended")
 
 
 class LongTransactions:
     """Those of one org; they live as long as its process."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
+    def __init__(self, org: OrgCore, unit_of_work: Callable[[str | None, LongTransaction], UnitOfWork]) -> None:
+        """`unit_of_work`: the DML that begins now, of a user (None: the client's), in one that has locks."""
         self._org = org
+        self.unit_of_work = unit_of_work
         self._number = 0
         self.open: tuple[LongTransaction, ...] = ()
         """The oldest first."""
@@ -113,7 +115,7 @@ class LongTransactions:
         otherwise it waits for `commit`."""
         with self._org.database.lock:
             self._number += 1
-            begun = LongTransaction(self._org, self._number, user_id, seconds)
+            begun = LongTransaction(self._org, self, self._number, user_id, seconds)
             self.open = (*self.open, begun)
         return begun
 

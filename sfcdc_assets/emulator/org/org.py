@@ -25,6 +25,7 @@ from sfcdc_assets.emulator.org.housekeeping import Housekeeping
 from sfcdc_assets.emulator.org.ids import instance_characters
 from sfcdc_assets.emulator.org.long_transactions import LongTransaction, LongTransactions
 from sfcdc_assets.emulator.org.oracle import Oracle
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.org_identity import OrgIdentity
 from sfcdc_assets.emulator.org.population import populate
 from sfcdc_assets.emulator.org.settings import OrgSettings
@@ -46,7 +47,7 @@ from sfcdc_assets.emulator.setup.silent_changes import SilentChange, SilentChang
 CommitListener = Callable[[Transaction], None]
 
 
-class EmulatedOrg(OrgIdentity, Oracle):
+class EmulatedOrg(OrgIdentity, Oracle, OrgCore):
     """One org in one SQLite database. Thread-safe: every method takes the lock it needs; a transaction holds it
     throughout."""
 
@@ -103,14 +104,16 @@ class EmulatedOrg(OrgIdentity, Oracle):
             """Objects enabled for change data capture; change the list (or set it) at any time. It is kept with the
             next commit and when the org is closed."""
             self.platform_events = PlatformEventDefinitions(self, platform_events)
-            self.channels = Channels(self)
+            self.channels = Channels(self, self.platform_events)
             self.managed_subscriptions = ManagedSubscriptions(self)
             self.field_security = FieldSecurity(self)
-            self.view_all = ViewAll(self)
+            self.view_all = ViewAll(self, self.users)
             self.encryption_keys = EncryptionKeys(self)
             self.data_storage = DataStorage(self)
-            self.long_transactions = LongTransactions(self)
-            self.housekeeping = Housekeeping(self)
+            self.long_transactions = LongTransactions(
+                self, lambda user_id, held: self.unit_of_work(user_id=user_id, held=held)
+            )
+            self.housekeeping = Housekeeping(self, self.users, self.long_transactions)
 
     @property
     def rest_delay(self) -> int:
@@ -250,7 +253,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
     @property
     def setup(self) -> Setup:
         """What an administrator changes while the org runs: fields, objects, who sees what."""
-        return Setup(self)
+        return Setup(self, self.channels, self.field_security)
 
     def replace_definition(
         self,
@@ -270,10 +273,10 @@ class EmulatedOrg(OrgIdentity, Oracle):
                 raise NestedTransactionError
             old = self.definitions.get(definition.name)
             if old is None:
-                self._store.create_table(definition)
+                self._store.tables.create(definition)
             else:
                 self._silent_changes.add(self._silent_change(old, definition, renamed or {}, replaced or {}))
-                self._store.replace_table(old, definition, renamed or {})
+                self._store.tables.replace(old, definition, renamed or {})
             self._save_definition(definition)
             self._versions.add(definition, self.last_commit_number)
             self.note_modified()
@@ -339,7 +342,7 @@ class EmulatedOrg(OrgIdentity, Oracle):
             return {definition.name: definition for definition in kept}
         definitions = {d.name: d for d in (built_in_definitions() if objects is None else objects)}
         for definition in definitions.values():
-            self._store.create_table(definition)
+            self._store.tables.create(definition)
             self._save_definition(definition)
         self.note_modified()
         return definitions
@@ -358,5 +361,5 @@ class EmulatedOrg(OrgIdentity, Oracle):
     def _open_roll_ups(self) -> RollUps:
         roll_ups = RollUps(self.database, self.definitions)
         for _, _, roll_up in roll_ups.summaries:
-            self._store.index_references(roll_up.child, roll_up.parent_field)
+            self._store.tables.index_references(roll_up.child, roll_up.parent_field)
         return roll_ups

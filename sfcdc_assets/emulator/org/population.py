@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.object_definition import DeleteConstraint, FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.definitions.record_types import FIELD as RECORD_TYPE
 from sfcdc_assets.emulator.definitions.record_types import record_types
 from sfcdc_assets.emulator.org.clock import whole_second
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.profiles import profiles
 from sfcdc_assets.emulator.org.sample_values import sample_value
 from sfcdc_assets.emulator.org.settings import DAY
@@ -23,9 +23,6 @@ from sfcdc_assets.emulator.records.new_record import auto_number
 from sfcdc_assets.emulator.records.opportunity_stage import has_stages, stage_of
 from sfcdc_assets.emulator.records.person_account import contact_fields, has_person_accounts
 
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
-
 _PRIMES = (499, 503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587, 593, 599, 601, 607, 613, 617, 619, 631, 641)
 _YEARS_BACK = 730 * DAY
 _BLOCK = 5_000
@@ -33,7 +30,7 @@ _OF_THE_RECORD = frozenset({"Id", "CreatedDate", "LastModifiedDate", "SystemMods
 _FIRST = {"UserRole": 0, "User": 1}
 
 
-def populate(org: EmulatedOrg, counts: Mapping[str, int], seed: int) -> dict[str, int]:
+def populate(org: OrgCore, counts: Mapping[str, int], seed: int) -> dict[str, int]:
     """Insert `counts[object]` records in each object, what all refer to first; must run inside a transaction of the
     database."""
     order = sorted(counts, key=lambda name: (_FIRST.get(name, len(_FIRST)), list(org.definitions).index(name)))
@@ -42,7 +39,7 @@ def populate(org: EmulatedOrg, counts: Mapping[str, int], seed: int) -> dict[str
     return {name: counts[name] for name in order}
 
 
-def _fill(org: EmulatedOrg, definition: ObjectDefinition, count: int, dice: random.Random) -> None:
+def _fill(org: OrgCore, definition: ObjectDefinition, count: int, dice: random.Random) -> None:
     now = whole_second(org.clock())
     first = org.store.reserve(definition, count)
     fields = definition.stored_fields
@@ -95,7 +92,7 @@ def _unique_value(field: FieldDefinition, number: int) -> str:
 
 
 def _pool(
-    org: EmulatedOrg, field: FieldDefinition, dice: random.Random, size: int, now: int, of_persons: Collection[str]
+    org: OrgCore, field: FieldDefinition, dice: random.Random, size: int, now: int, of_persons: Collection[str]
 ) -> Sequence[StoredValue]:
     if field.name in of_persons:
         return [False if field.type == "boolean" else None]
@@ -114,7 +111,7 @@ def _pool(
     return [sample_value(field, dice, now=now) for _ in range(size)]
 
 
-def _reference_pool(org: EmulatedOrg, field: FieldDefinition, dice: random.Random, size: int) -> Sequence[StoredValue]:
+def _reference_pool(org: OrgCore, field: FieldDefinition, dice: random.Random, size: int) -> Sequence[StoredValue]:
     """Ids of records that exist already: parents are filled in the order of the definitions, so some stay null."""
     ids: list[StoredValue] = []
     for name in field.reference_to:

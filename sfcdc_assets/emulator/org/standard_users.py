@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.org.clock import whole_second
 from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.profiles import profiles
 from sfcdc_assets.emulator.org.transaction import StoredValue
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
 
 _FIRST_NUMBER = 1_000
 
@@ -24,7 +21,7 @@ class StandardUsers:
     automated_process: str
 
 
-def create_standard_users(org: EmulatedOrg) -> StandardUsers:
+def create_standard_users(org: OrgCore) -> StandardUsers:
     """Make the users if they are not there, without events; an org without a User object has just their ids."""
     definition = org.definitions.get("User")
     prefix = definition.key_prefix if definition else "005"

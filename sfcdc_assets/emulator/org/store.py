@@ -1,40 +1,23 @@
-"""One SQLite table an object, one typed column a field; what is computed from a record's own fields (person names) is a
-generated column, and formulas are computed when they are read."""
+"""The rows of records: written, read, counted, put into the recycle bin and removed for good. Formulas are computed
+when they are read."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org.database import Database, quoted
 from sfcdc_assets.emulator.org.ids import new_id, new_ids
+from sfcdc_assets.emulator.org.object_tables import ObjectTables, columns_of
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.cleared_lookups import ClearedLookups
+from sfcdc_assets.emulator.records.record_links import RecordLinks
 
-_SQL_TYPES = {
-    "anyType": "",
-    "boolean": "INTEGER",
-    "int": "INTEGER",
-    "datetime": "INTEGER",
-    "double": "REAL",
-    "currency": "REAL",
-    "percent": "REAL",
-}
 _FIRST_COUNTER = 3_000_000
 _READ_BLOCK = 1000
-
-
-class Link(StrEnum):
-    """In which ways records belong together that no field shows."""
-
-    CHILD_EVENT = "child_event"
-    """From a calendar event to its copies in the calendars of those who are invited."""
-    DELETED_WITH = "deleted_with"
-    """From a record to those that went into the recycle bin because of it."""
 
 
 class RecordStore:
@@ -46,6 +29,8 @@ class RecordStore:
         self._database = database
         self.instance = instance
         self.cleared_lookups = ClearedLookups(database)
+        self.links = RecordLinks(database)
+        self.tables = ObjectTables(database)
         self._indexed: dict[tuple[str, str], ObjectDefinition] = {}
         self._queries: dict[tuple[str, int], tuple[ObjectDefinition, str]] = {}
         database.execute(
@@ -60,72 +45,6 @@ class RecordStore:
             "CREATE TABLE IF NOT EXISTS _still_shown (entity TEXT, id TEXT, shown_until INTEGER, PRIMARY KEY "
             "(entity, id)) WITHOUT ROWID"
         )
-        database.execute(
-            "CREATE TABLE IF NOT EXISTS _link (link TEXT, from_id TEXT, to_id TEXT, PRIMARY KEY (link, from_id, to_id))"
-        )
-
-    def link(self, link: Link, from_id: str, to_id: str) -> None:
-        """Remember that two records belong together in a way that no field shows."""
-        self._database.execute("INSERT OR IGNORE INTO _link VALUES (?, ?, ?)", (link, from_id, to_id))
-
-    def unlink(self, link: Link, from_id: str) -> None:
-        """Forget it, of all records that belong to one."""
-        self._database.execute("DELETE FROM _link WHERE link = ? AND from_id = ?", (link, from_id))
-
-    def linked(self, link: Link, from_id: str) -> list[str]:
-        """Return the ids that `link` was given for one, deleted records' too."""
-        rows = self._database.rows(
-            "SELECT to_id FROM _link WHERE link = ? AND from_id = ? ORDER BY rowid", (link, from_id)
-        )
-        return [row[0] for row in rows]
-
-    def create_table(self, definition: ObjectDefinition) -> None:
-        """Make the object's table if it is not there."""
-        columns = ", ".join(_column_sql(field) for field in columns_of(definition))
-        deleted = "" if definition.deletable else ', "IsDeleted" INTEGER NOT NULL DEFAULT 0'
-        table = quoted(definition.name)
-        self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}{deleted})")
-        if definition.stamp is not None:
-            # As pollers read it: by stamp and id.
-            name = quoted(f"{definition.name}.{definition.stamp}")
-            stamp = quoted(definition.stamp)
-            self._database.execute(f'CREATE INDEX IF NOT EXISTS {name} ON {table} ({stamp}, "Id")')
-        self._database.execute(
-            f'CREATE INDEX IF NOT EXISTS {quoted(definition.name + ".deleted")} ON {table} ("IsDeleted") '
-            'WHERE "IsDeleted" = 1'
-        )
-        for field in definition.stored_fields:
-            if field.unique:
-                self._index(definition.name, field.name, "NOCASE")
-
-    def index_references(self, entity: str, field: str) -> None:
-        """Make look-ups of child records by a reference fast (roll-ups need it)."""
-        self._index(entity, field, "BINARY")
-
-    def replace_table(self, old: ObjectDefinition, new: ObjectDefinition, renamed: Mapping[str, str]) -> None:
-        """Give an existing table the columns of a new definition; rows keep what both have. `renamed`: old name ->
-        new name."""
-        new_name = {field.name: renamed.get(field.name, field.name) for field in old.stored_fields}
-        # What was no checkbox may hold nulls, which a checkbox cannot.
-        become = {field.name for field in new.stored_fields if field.type == "boolean"}
-        become -= {new_name[field.name] for field in old.stored_fields if field.type == "boolean"}
-        kept = {field.name for field in new.stored_fields} - become
-        pairs = [(source, target) for source, target in new_name.items() if target in kept]
-        if not old.deletable and not new.deletable:
-            pairs.append(("IsDeleted", "IsDeleted"))
-        old_table = quoted("_old_" + old.name)
-        self._database.execute(f"ALTER TABLE {quoted(old.name)} RENAME TO {old_table}")
-        for (index,) in self._database.rows(
-            "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
-            ("_old_" + old.name,),
-        ):
-            self._database.execute(f"DROP INDEX {quoted(index)}")
-        self.create_table(new)
-        self._database.execute(
-            f"INSERT INTO {quoted(new.name)} ({', '.join(quoted(target) for _, target in pairs)}) "
-            f"SELECT {', '.join(quoted(source) for source, _ in pairs)} FROM {old_table} ORDER BY rowid"
-        )
-        self._database.execute(f"DROP TABLE {old_table}")
 
     def reserve(self, definition: ObjectDefinition, count: int = 1) -> int:
         """Return the first of `count` numbers for new records of the object; numbers only grow."""
@@ -271,7 +190,7 @@ class RecordStore:
         """Ids of live rows whose reference names a record, in their order. The first question about a field indexes
         it."""
         if self._indexed.get((definition.name, field.name)) is not definition:
-            self.index_references(definition.name, field.name)
+            self.tables.index_references(definition.name, field.name)
             self._indexed[definition.name, field.name] = definition
         sql = f'SELECT "Id" FROM {quoted(definition.name)} WHERE {quoted(field.name)} = ? AND "IsDeleted" = 0'
         return [row[0] for row in self._database.rows(f"{sql} ORDER BY rowid", (record_id,))]
@@ -389,18 +308,6 @@ class RecordStore:
             known = self._queries[key] = (definition, sql)
         return known[1]
 
-    def _index(self, entity: str, column: str, collation: str) -> None:
-        name = quoted(f"{entity}.{column}")
-        self._database.execute(
-            f"CREATE INDEX IF NOT EXISTS {name} ON {quoted(entity)} ({quoted(column)} COLLATE {collation})"
-        )
-
-
-def columns_of(definition: ObjectDefinition) -> tuple[FieldDefinition, ...]:
-    """Return the fields that are columns of the table: stored and computed ones; addresses and locations are made of
-    columns."""
-    return tuple(field for field in definition.fields if field.is_stored or field.sql_expression is not None)
-
 
 def _columns_sql(fields: Sequence[FieldDefinition], formulas: Mapping[str, str]) -> str:
     return ", ".join(formulas.get(field.name) or quoted(field.name) for field in fields)
@@ -411,14 +318,3 @@ def as_record(fields: Sequence[FieldDefinition], row: Sequence[Any]) -> dict[str
     return {
         field.name: value == 1 if field.type == "boolean" else value for field, value in zip(fields, row, strict=True)
     }
-
-
-def _column_sql(field: FieldDefinition) -> str:
-    sql = f"{quoted(field.name)} {_SQL_TYPES.get(field.type, 'TEXT')}"
-    if field.name == "Id":
-        return sql + " PRIMARY KEY NOT NULL"
-    if field.sql_expression is not None:
-        return f"{sql} GENERATED ALWAYS AS ({field.sql_expression}) VIRTUAL"
-    if field.type == "boolean":
-        return f"{sql} NOT NULL DEFAULT {int(bool(field.default))}"
-    return sql

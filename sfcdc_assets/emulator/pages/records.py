@@ -11,7 +11,7 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import ApiError, RecordError
 from sfcdc_assets.emulator.org.ids import is_id, to_18
-from sfcdc_assets.emulator.org.store import columns_of
+from sfcdc_assets.emulator.org.object_tables import columns_of
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.pages.event_view import event_views
 from sfcdc_assets.emulator.pages.record_form import changed_texts, form_fields, with_breaks_of

@@ -1,17 +1,21 @@
-"""How every page is made: templates that escape what records hold, headers that keep scripts and frames out."""
+"""How every page is made: templates that escape what records hold, headers that keep scripts and frames out, and times
+and numbers as people write them. Times are UTC, as in events."""
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -19,7 +23,6 @@ from starlette.routing import Route
 
 from sfcdc_assets.emulator.control.control_route import PREFIX, ControlError
 from sfcdc_assets.emulator.errors import ApiError
-from sfcdc_assets.emulator.pages.formatting import age, clock_time, code, moment, number
 from sfcdc_assets.emulator.serving.running_org import RunningOrg
 
 PAGES = f"{PREFIX}/pages"
@@ -133,3 +136,32 @@ class Site:
 
 def _path_part(text: str) -> str:
     return quote(text, safe="")
+
+
+def moment(milliseconds: int) -> str:
+    """`2026-11-22 05:12:33 UTC`."""
+    return f"{datetime.fromtimestamp(milliseconds // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def clock_time(milliseconds: int) -> str:
+    """`05:12:33`."""
+    return f"{datetime.fromtimestamp(milliseconds // 1000, UTC):%H:%M:%S}"
+
+
+def number(value: int | float) -> str:
+    """Write a number with commas between thousands; whole where it is whole."""
+    return f"{int(value):,}" if value == int(value) else f"{value:,}"
+
+
+def age(milliseconds: int) -> str:
+    """`12 s`, `3 min`, `5 h` or `2 d`; nothing lies in the future."""
+    seconds = max(0, milliseconds) // 1000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def code(text: str) -> Markup:
+    """Text of the program's own with its `names` in the type of code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

@@ -23,9 +23,8 @@ from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.field_value import datetime_text, parse_datetime
 
 if TYPE_CHECKING:
+    from sfcdc_assets.emulator.records.dml import Dml
     from sfcdc_assets.emulator.records.identity_map import IdentityMap
-    from sfcdc_assets.emulator.records.recycle_bin import RecycleBin
-    from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
 
 MOST_OCCURRENCES = 400
 """Of one series; a pattern with more, or without an end, is refused."""
@@ -82,7 +81,7 @@ def updated_values(event: Mapping[str, StoredValue], values: Mapping[str, object
     return given
 
 
-def after_create(work: UnitOfWork, event_id: str) -> None:
+def after_create(work: Dml, event_id: str) -> None:
     """Make the series of a new event that has a pattern. Raises RecordError for a pattern that is none."""
     event = work.live_record("Event", event_id)
     if event[PATTERN] is None:
@@ -97,7 +96,7 @@ def after_create(work: UnitOfWork, event_id: str) -> None:
         work.set_read_only("Event", occurrence, recurring, touch=False)
 
 
-def before_invite(work: UnitOfWork, values: Mapping[str, object]) -> dict[str, object]:
+def before_invite(work: Dml, values: Mapping[str, object]) -> dict[str, object]:
     """Return the values of a new EventRelation that invites somebody, whose child events are made first; others are as
     they are."""
     event_id, invitee = values.get("EventId"), values.get("RelationId")
@@ -125,7 +124,7 @@ def is_rescheduled(event: Mapping[str, StoredValue], given: Mapping[str, StoredV
     return event["GroupEventType"] == _MASTER and is_other
 
 
-def reschedule(work: UnitOfWork, master_id: str, values: Mapping[str, StoredValue]) -> str:
+def reschedule(work: Dml, master_id: str, values: Mapping[str, StoredValue]) -> str:
     """Delete a series and make it again with other values; the id of the new master, which has the same invitees."""
     master = work.live_record("Event", master_id)
     invitees = [
@@ -139,7 +138,7 @@ def reschedule(work: UnitOfWork, master_id: str, values: Mapping[str, StoredValu
     return new
 
 
-def after_update(work: UnitOfWork, event_id: str, names: set[str]) -> None:
+def after_update(work: Dml, event_id: str, names: set[str]) -> None:
     """Give the copies of an event, and the occurrences of a series, what was just set on it."""
     event = work.live_record("Event", event_id)
     changed = {name: event[name] for name in _COPIED if name in names}
@@ -151,7 +150,7 @@ def after_update(work: UnitOfWork, event_id: str, names: set[str]) -> None:
             work.set_read_only("Event", other, changed)
 
 
-def after_delete(work: RecycleBin, event: Mapping[str, StoredValue]) -> None:
+def after_delete(work: Dml, event: Mapping[str, StoredValue]) -> None:
     """Delete what goes with an event: its series if it is a master, the child events and the invitations."""
     event_id = str(event["Id"])
     gone = [str(each["Id"]) for each in _members(work, event)] if event["GroupEventType"] == _MASTER else []
@@ -162,7 +161,7 @@ def after_delete(work: RecycleBin, event: Mapping[str, StoredValue]) -> None:
         work.delete_with(event_id, "EventRelation", relation)
 
 
-def after_uninvite(work: RecycleBin, relation: Mapping[str, StoredValue]) -> None:
+def after_uninvite(work: Dml, relation: Mapping[str, StoredValue]) -> None:
     """Delete what an invitation has brought: the child event, or the invitations to the occurrences of a series."""
     event_id, invitee = str(relation["EventId"]), relation["RelationId"]
     if not work.is_live("Event", event_id):

@@ -17,7 +17,7 @@ from sfcdc_assets.emulator.org.transaction import CREATE, DELETE, UNDELETE, UPDA
 from sfcdc_assets.emulator.records.field_value import datetime_text
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
+    from sfcdc_assets.emulator.records.dml import Dml
 
 _LONGEST = 255
 _SWAPPED_BITS = 5
@@ -31,7 +31,7 @@ _DATA_TYPES = {
 Row = dict[str, StoredValue]
 
 
-def write_companions(work: UnitOfWork, changes: Sequence[RecordChange]) -> bool:
+def write_companions(work: Dml, changes: Sequence[RecordChange]) -> bool:
     """Write the rows that these changes give; whether there are any."""
     has_any, companions = False, work.companions()
     for change in changes:
@@ -40,7 +40,7 @@ def write_companions(work: UnitOfWork, changes: Sequence[RecordChange]) -> bool:
     return has_any
 
 
-def _write(work: UnitOfWork, companion: ObjectDefinition, change: RecordChange) -> bool:
+def _write(work: Dml, companion: ObjectDefinition, change: RecordChange) -> bool:
     definition = work.definition(change.entity)
     link = companion.companion
     if link is None or change.record_id.endswith("*"):
@@ -61,7 +61,7 @@ def created_row() -> Row:
     return {"Field": "created", "DataType": "Text"}
 
 
-def _history(work: UnitOfWork, definition: ObjectDefinition, change: RecordChange) -> Iterator[Row]:
+def _history(work: Dml, definition: ObjectDefinition, change: RecordChange) -> Iterator[Row]:
     if change.change_type == CREATE:
         yield created_row()
     if change.change_type != UPDATE or change.before is None or change.after is None:
@@ -76,7 +76,7 @@ def _history(work: UnitOfWork, definition: ObjectDefinition, change: RecordChang
 
 
 def _changed(
-    work: UnitOfWork, definition: ObjectDefinition, field: FieldDefinition, before: StoredValue, after: StoredValue
+    work: Dml, definition: ObjectDefinition, field: FieldDefinition, before: StoredValue, after: StoredValue
 ) -> Iterator[Row]:
     name = field.name
     if field.type == "reference":
@@ -102,7 +102,7 @@ def _told(field: FieldDefinition, value: StoredValue) -> StoredValue:
     return value
 
 
-def _share(work: UnitOfWork, companion: ObjectDefinition, change: RecordChange, parent_field: str) -> bool:
+def _share(work: Dml, companion: ObjectDefinition, change: RecordChange, parent_field: str) -> bool:
     """Give the record's owner all access; a new owner has another row. With the record its shares are gone."""
     before, after = change.before or {}, change.after or {}
     owner = after.get("OwnerId")

@@ -8,8 +8,9 @@ from collections.abc import Container, Iterator, Mapping
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.ids import to_18
-from sfcdc_assets.emulator.org.store import Link, RecordStore
+from sfcdc_assets.emulator.org.store import RecordStore
 from sfcdc_assets.emulator.org.transaction import RecordChange, StoredValue
+from sfcdc_assets.emulator.records.record_links import Link
 from sfcdc_assets.emulator.records.touched_record import TouchedRecord, collapsed
 from sfcdc_assets.emulator.rest.rest_view import ReplacedRow
 
@@ -79,11 +80,11 @@ class IdentityMap:
 
     def add_child_event(self, event_id: str, child_id: str) -> None:
         """Let a calendar event be another one's copy in the calendar of somebody who is invited."""
-        self._store.link(Link.CHILD_EVENT, event_id, child_id)
+        self._store.links.add(Link.CHILD_EVENT, event_id, child_id)
 
     def child_events(self, event_id: str) -> list[str]:
         """Return the ids of the live copies of a calendar event."""
-        return [each for each in self._store.linked(Link.CHILD_EVENT, event_id) if self.is_live("Event", each)]
+        return [each for each in self._store.links.of(Link.CHILD_EVENT, event_id) if self.is_live("Event", each)]
 
     def set_read_only(
         self, entity: str, record_id: str, values: Mapping[str, StoredValue], *, touch: bool = True

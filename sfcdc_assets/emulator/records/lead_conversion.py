@@ -17,7 +17,7 @@ from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.person_account import NAME_PARTS
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
+    from sfcdc_assets.emulator.records.dml import Dml
 
 CONVERTED_STATUS = "Closed - Converted"
 _ADDRESS = ("Street", "City", "State", "PostalCode", "Country", "Latitude", "Longitude", "GeocodeAccuracy")
@@ -53,7 +53,7 @@ class ConvertedLead:
 
 
 def convert_lead(
-    unit_of_work: UnitOfWork,
+    unit_of_work: Dml,
     lead_id: str,
     *,
     account_id: str | None = None,
@@ -115,7 +115,7 @@ def end_of_quarter(day: date) -> date:
 
 
 def _mapped(
-    unit_of_work: UnitOfWork, entity: str, lead: Mapping[str, StoredValue], names: Mapping[str, str]
+    unit_of_work: Dml, entity: str, lead: Mapping[str, StoredValue], names: Mapping[str, str]
 ) -> dict[str, object]:
     """Return the lead's values under the other object's names: those that object has."""
     known = unit_of_work.fields(entity)

@@ -18,7 +18,7 @@ from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.org.transaction import StoredValue
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
+    from sfcdc_assets.emulator.records.dml import Dml
 
 BUSINESS_TYPE = to_18("012A00000000001")
 PERSON_TYPE = to_18("012A00000000002")
@@ -106,7 +106,7 @@ def created_values(account: ObjectDefinition, values: Mapping[str, object]) -> d
     return {**values, "Name": _full_name(values), "RecordTypeId": PERSON_TYPE}
 
 
-def after_create(unit_of_work: UnitOfWork, account: ObjectDefinition, account_id: str) -> None:
+def after_create(unit_of_work: Dml, account: ObjectDefinition, account_id: str) -> None:
     """Give a new person account its contact."""
     record = unit_of_work.live_record("Account", account_id)
     if record["RecordTypeId"] != PERSON_TYPE:
@@ -120,7 +120,7 @@ def after_create(unit_of_work: UnitOfWork, account: ObjectDefinition, account_id
 
 
 def after_update(
-    unit_of_work: UnitOfWork, account: ObjectDefinition, entity: str, record_id: str, names: set[str], *, touch: bool
+    unit_of_work: Dml, account: ObjectDefinition, entity: str, record_id: str, names: set[str], *, touch: bool
 ) -> None:
     """Bring the other side of a person account in step with the fields that were just set, and touch it."""
     record = unit_of_work.live_record(entity, record_id)
@@ -158,9 +158,7 @@ def on_both(entity: str, record: Mapping[str, StoredValue], work: Callable[[str,
     work("Contact", str(record["PersonContactId"]))
 
 
-def _convert(
-    unit_of_work: UnitOfWork, pairs: Mapping[str, str], record: Mapping[str, StoredValue], names: set[str]
-) -> None:
+def _convert(unit_of_work: Dml, pairs: Mapping[str, str], record: Mapping[str, StoredValue], names: set[str]) -> None:
     becomes_person = record["RecordTypeId"] == PERSON_TYPE
     if becomes_person == record["IsPersonAccount"]:
         return

@@ -8,10 +8,10 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.ids import to_18
 
 if TYPE_CHECKING:
-    from sfcdc_assets.emulator.records.unit_of_work import UnitOfWork
+    from sfcdc_assets.emulator.records.dml import Dml
 
 
-def merge(work: UnitOfWork, entity: str, master_id: str, loser_ids: tuple[str, ...], *, reparent: bool = False) -> None:
+def merge(work: Dml, entity: str, master_id: str, loser_ids: tuple[str, ...], *, reparent: bool = False) -> None:
     """Merge records into the master: losers go to the recycle bin with MasterRecordId set, the master is touched; with
     `reparent`, records that refer to a loser refer to the master. Raises RecordError."""
     master, *losers = _merged_ids(work, entity, master_id, loser_ids)
@@ -22,14 +22,14 @@ def merge(work: UnitOfWork, entity: str, master_id: str, loser_ids: tuple[str, .
     work.update(entity, master, {})
 
 
-def _reparent(work: UnitOfWork, entity: str, loser: str, master: str) -> None:
+def _reparent(work: Dml, entity: str, loser: str, master: str) -> None:
     for child, field in work.references_to(entity):
         if field.name != "MasterRecordId" and child.companion is None:
             for child_id in work.referring_ids(child.name, field.name, loser):
                 work.set_read_only(child.name, child_id, {field.name: None if child_id == master else master})
 
 
-def _merged_ids(work: UnitOfWork, entity: str, master_id: str, loser_ids: tuple[str, ...]) -> list[str]:
+def _merged_ids(work: Dml, entity: str, master_id: str, loser_ids: tuple[str, ...]) -> list[str]:
     """Return the 18-character ids, the master's first. Raises RecordError for records that cannot be merged."""
     if "MasterRecordId" not in work.fields(entity) or not 1 <= len(loser_ids) <= 2:
         raise RecordError("INVALID_OPERATION", f"{entity} records cannot be merged like this")

@@ -13,17 +13,17 @@ from collections.abc import Mapping
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.ids import to_18
-from sfcdc_assets.emulator.org.store import Link
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records import calendar_event
 from sfcdc_assets.emulator.records.cleared_lookups import ClearedLookup
-from sfcdc_assets.emulator.records.identity_map import IdentityMap
+from sfcdc_assets.emulator.records.dml import Dml
 from sfcdc_assets.emulator.records.person_account import on_both
+from sfcdc_assets.emulator.records.record_links import Link
 from sfcdc_assets.emulator.records.referential_integrity import consequences_of_delete
 from sfcdc_assets.emulator.records.touched_record import TouchedRecord
 
 
-class RecycleBin(IdentityMap):
+class RecycleBin(Dml):
     """Deletes, undeletes and purges."""
 
     _purged_shown = 0
@@ -46,7 +46,7 @@ class RecycleBin(IdentityMap):
         """Move a live record to the recycle bin because of another one, which brings it back when it is restored."""
         record = self._live(self._deletable(entity), record_id)
         self._delete(self._together(entity, record), record)
-        self._store.link(Link.DELETED_WITH, parent_id, to_18(record_id))
+        self._store.links.add(Link.DELETED_WITH, parent_id, to_18(record_id))
 
     def delete_into(self, entity: str, record_id: str, master_id: str) -> None:
         """Move a live record to the recycle bin because it was merged into another one; what refers to it stays, but
@@ -166,12 +166,12 @@ class RecycleBin(IdentityMap):
     def _taken_along(self, parent_id: str) -> list[tuple[str, str]]:
         """Object and id of what went into the bin because of a record and is there still; it is not known any more."""
         found = []
-        for record_id in self._store.linked(Link.DELETED_WITH, parent_id):
+        for record_id in self._store.links.of(Link.DELETED_WITH, parent_id):
             definition = self._of_prefix(record_id)
             row = None if definition is None else self._store.stored(definition, record_id)
             if definition is not None and row is not None and row["IsDeleted"]:
                 found.append((definition.name, record_id))
-        self._store.unlink(Link.DELETED_WITH, parent_id)
+        self._store.links.forget(Link.DELETED_WITH, parent_id)
         return found
 
     def _purge(self, entity: str, record_id: str) -> None:

@@ -65,7 +65,6 @@ class UnitOfWork(RecycleBin, ColumnChanges):
         self.sets_audit_fields = False
         """Whether the audit fields of a new record may be given."""
         self.is_automated = False
-        """Whether the org itself makes the changes, by rules and processes."""
         self._purged_shown = purged_shown
         self.committed: Transaction | None = None
         """The transaction, once the block has ended and if it changed anything."""

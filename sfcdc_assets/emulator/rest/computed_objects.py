@@ -10,8 +10,8 @@ from typing import Any
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.definitions.object_file import object_definition
 from sfcdc_assets.emulator.org.database import quoted
+from sfcdc_assets.emulator.org.object_tables import columns_of
 from sfcdc_assets.emulator.org.org import EmulatedOrg
-from sfcdc_assets.emulator.org.store import columns_of
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.soql.compiled_query import CompiledQuery
 from sfcdc_assets.emulator.soql.literal_value import Parameter

@@ -31,7 +31,7 @@ def cells(field: FieldDefinition, values: Sequence[Any]) -> list[str]:
         return ["" if value is None else f"{value}Z" for value in values]
     if field.type in _NUMBERS:
         return ["" if value is None else _number(value) for value in values]
-    texts = ["" if value is None else str(value) for value in values]
+    texts = ["" if value is None else _number(value) for value in values]  # one of any type may be a number
     return [escaped(text) for text in texts] if '"' in "".join(texts) else texts
 
 

@@ -90,7 +90,7 @@ def add_describe(context: RestContext) -> None:
         body = {
             **object_json(definition, request.data_path),
             **OF_ONE_OBJECT,
-            "fields": [field_json(field) for field in definition.fields],
+            "fields": [field_json(field, definition.name_field) for field in definition.fields],
             "childRelationships": [
                 _child_json(each)
                 for each in child_relationships(definition, {**context.org.definitions, **context.computed.definitions})
@@ -180,8 +180,8 @@ def object_json(definition: ObjectDefinition, data_path: str) -> dict[str, Any]:
     }
 
 
-def field_json(field: FieldDefinition) -> dict[str, Any]:
-    """One entry of a describe's `fields`."""
+def field_json(field: FieldDefinition, name_field: str | None = "Name") -> dict[str, Any]:
+    """One entry of a describe's `fields`. `name_field`: the object's, which people read as the record's name."""
     is_text = field.type in {"string", "textarea", "picklist", "multipicklist", "combobox", "phone", "email", "url"}
     return {
         **OF_ANY_FIELD,
@@ -234,7 +234,7 @@ def field_json(field: FieldDefinition) -> dict[str, Any]:
             }
             for value in field.picklist_values
         ],
-        "nameField": field.name in {"Name", "CaseNumber"},
+        "nameField": field.name == name_field,
         "namePointing": False,
         "encrypted": field.encrypted or field.type == "encryptedstring",
         "extraTypeInfo": field.extra_type_info,

@@ -39,8 +39,9 @@ def add_event_schemas(context: RestContext, schemas: EventSchemas) -> None:
         event = context.platform_event(name)
         if event is not None:
             return _answer(request, schemas, schemas.newest_schema_id(event.name))
-        for entity in context.org.definitions:
-            if change_event_name(entity).lower() == name.lower() and entity not in context.org.hidden_objects:
+        for entity, definition in context.org.definitions.items():
+            is_named = definition.has_change_events and change_event_name(entity).lower() == name.lower()
+            if is_named and entity not in context.org.hidden_objects:
                 return _answer(request, schemas, schemas.newest_schema_id(entity))
         raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
 

@@ -18,6 +18,8 @@ from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.rest_context import RestContext
 
 _MINUTE = 60_000
+_LISTED_INACTIVE = "CurrencyType"
+"""Of this object, `deleted` lists what was deactivated (fivetran's changelog of its Salesforce connector)."""
 
 
 def add_replication(context: RestContext) -> None:
@@ -51,9 +53,10 @@ class _ReplicationResource:
         earliest = earliest_delete(self._org)
         start, end = self._span(request, earliest)
         # What is shown after it was purged is in both.
+        gone = '("IsDeleted" = 1 OR "IsActive" = 0)' if definition.name == _LISTED_INACTIVE else '"IsDeleted" = 1'
         sql = (
             f'SELECT MIN(at), id FROM (SELECT {stamp} AS at, "Id" AS id FROM {quoted(definition.name)} AS r '
-            f'WHERE {self._org.view_all.condition(definition) or 1} AND "IsDeleted" = 1 '
+            f"WHERE {self._org.view_all.condition(definition) or 1} AND {gone} "
             "UNION ALL SELECT deleted_at, id FROM _purged_record WHERE entity = ?3) "
             "WHERE at >= ?1 AND at < ?2 GROUP BY id ORDER BY 1, 2"
         )

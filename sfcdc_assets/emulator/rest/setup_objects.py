@@ -11,10 +11,10 @@ from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.definitions.object_file import BUILT_IN_OBJECTS, load_definitions
 from sfcdc_assets.emulator.definitions.record_types import record_types
 from sfcdc_assets.emulator.org.ids import instance_characters, new_id
+from sfcdc_assets.emulator.org.object_tables import columns_of
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.profiles import profiles
 from sfcdc_assets.emulator.org.settings import DAY, HOUR
-from sfcdc_assets.emulator.org.store import columns_of
 from sfcdc_assets.emulator.rest.computed_objects import ComputedObjects, ComputedRow, audit_fields
 from sfcdc_assets.emulator.rest.definition_rows import Facts, field_facts, object_facts, visible_objects
 from sfcdc_assets.emulator.rest.permission_sets import PERMISSION_OBJECTS, permission_rows

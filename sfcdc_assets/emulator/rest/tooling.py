@@ -77,6 +77,6 @@ class _ToolingResource:
         found = next((each for each in _OBJECTS.values() if each.name.lower() == request.path["object"].lower()), None)
         if found is None:
             raise ApiError("NOT_FOUND", "The requested resource does not exist", status=404)
-        fields = [field_json(field) for field in found.fields]
+        fields = [field_json(field, found.name_field) for field in found.fields]
         body = object_json(found, f"{request.data_path}/tooling")
         return JSONResponse({**body, "fields": fields, "childRelationships": [], "recordTypeInfos": []})

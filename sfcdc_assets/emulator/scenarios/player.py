@@ -119,5 +119,7 @@ class ScenarioStage:
     def _generator(self, kind: str) -> TrafficGenerator:
         if kind not in self._generators:
             mix = TrafficMix(**{**_NOTHING, kind: 1.0})
-            self._generators[kind] = TrafficGenerator(self._org, self._seed, mix, only_selected=True)
+            self._generators[kind] = TrafficGenerator(
+                self._org, self._seed, mix, of=lambda: self._org.selected_entities
+            )
         return self._generators[kind]

@@ -17,8 +17,8 @@ from sfcdc_assets.emulator.errors import EmulatorDirectoryError
 from sfcdc_assets.emulator.events.event_bus import EventBus
 from sfcdc_assets.emulator.events.event_feed import EventFeed
 from sfcdc_assets.emulator.events.topic import ALL_CHANGE_EVENTS
+from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.faults.rest_faults import RestFaults
-from sfcdc_assets.emulator.faults.sudden_faults import commit_sudden_faults
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.record_editing import RecordEditing
 from sfcdc_assets.emulator.pages.routes import page_routes
@@ -267,3 +267,13 @@ class EmulatorServer:
                 left(high_volume=False),
             ),
         }
+
+
+def commit_sudden_faults(bus: EventBus, sessions: Sessions) -> None:
+    """Commit those that are armed now, each as often as it is armed. Called whenever a fault is armed."""
+    while bus.faults.take(Fault.INSTANCE_MOVE):
+        bus.move()
+    while bus.faults.take(Fault.REPLAY_IDS_EXPIRED):
+        bus.expire()
+    while bus.faults.take(Fault.TOKENS_EXPIRED):
+        sessions.expire_all()

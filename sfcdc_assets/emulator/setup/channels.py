@@ -12,16 +12,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
+from sfcdc_assets.emulator.definitions.platform_event_definitions import PlatformEventDefinitions
 from sfcdc_assets.emulator.errors import QueryError, RecordError
 from sfcdc_assets.emulator.events.avro.event_schema import event_name
 from sfcdc_assets.emulator.events.event_filter import check_filter, filtered_fields
 from sfcdc_assets.emulator.org.ids import instance_characters, new_id
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 CHANGE_EVENTS = "ChangeEvents"
 MAX_CHANNELS = 100
@@ -68,8 +67,8 @@ class ChannelMember:
 class Channels:
     """The channels of one org, kept in its database. Raises RecordError for what cannot be done."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
-        self._org = org
+    def __init__(self, org: OrgCore, platform_events: PlatformEventDefinitions) -> None:
+        self._org, self._platform_events = org, platform_events
         self._database = org.database
         self._database.execute(
             "CREATE TABLE IF NOT EXISTS _channel (number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE NOT NULL, "
@@ -268,7 +267,7 @@ class Channels:
 
     def _check_kind(self, kind: Kind, entity: str) -> None:
         """Check that a channel holds events of one product: of objects, or high-volume platform events."""
-        event = self._org.platform_events.all.get(entity)
+        event = self._platform_events.all.get(entity)
         if event is None and entity not in self._org.definitions:
             raise RecordError("INVALID_CROSS_REFERENCE_KEY", f"there is no object {entity}", ("SelectedEntity",))
         if event is None and not self._org.definitions[entity].has_change_events:
@@ -279,12 +278,12 @@ class Channels:
             raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, ("SelectedEntity",))
 
     def _shape(self, entity: str) -> ObjectDefinition:
-        event = self._org.platform_events.all.get(entity)
+        event = self._platform_events.all.get(entity)
         return self._org.definitions[entity] if event is None else event.filterable
 
     def _checked(self, channel: str, entity: str, names: Sequence[str]) -> list[str]:
         definition = self._shape(entity)
-        if names and entity in self._org.platform_events.all:
+        if names and entity in self._platform_events.all:
             message = "platform events have no enriched fields"
             raise RecordError("FIELD_INTEGRITY_EXCEPTION", message, ("EnrichedFields",))
         checked: dict[str, None] = {}

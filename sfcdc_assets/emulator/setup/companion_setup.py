@@ -4,25 +4,22 @@ none of before; no event says so."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.companions import companion_name, companion_of, tracked_object
 from sfcdc_assets.emulator.definitions.object_access import CompanionKind
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 
-def track_fields(org: EmulatedOrg, entity: str, names: Sequence[str]) -> ObjectDefinition:
+def track_fields(org: OrgCore, entity: str, names: Sequence[str]) -> ObjectDefinition:
     """Let an object have a history of these fields, and of no others; its history. Raises RecordError."""
     with org.database.transaction():
         org.replace_definition(tracked_object(_definition(org, entity), names))
         return add_companion(org, entity, CompanionKind.HISTORY)
 
 
-def add_companion(org: EmulatedOrg, entity: str, kind: CompanionKind) -> ObjectDefinition:
+def add_companion(org: OrgCore, entity: str, kind: CompanionKind) -> ObjectDefinition:
     """Return an object's companion, which is made if it is not there. Raises RecordError."""
     definition = _definition(org, entity)
     if not definition.is_written:
@@ -34,7 +31,7 @@ def add_companion(org: EmulatedOrg, entity: str, kind: CompanionKind) -> ObjectD
     return known
 
 
-def _definition(org: EmulatedOrg, entity: str) -> ObjectDefinition:
+def _definition(org: OrgCore, entity: str) -> ObjectDefinition:
     if entity not in org.definitions:
         raise RecordError("NOT_FOUND", f"there is no object {entity}", status=404)
     return org.definitions[entity]

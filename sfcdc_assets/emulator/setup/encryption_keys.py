@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.object_definition import TEXTS_ENCRYPTED
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.database import quoted
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 _SETTING = "encryption_keys"
 
@@ -25,7 +22,7 @@ _SETTING = "encryption_keys"
 class EncryptionKeys:
     """The keys of one org, kept in its database: the active one, and those before it."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
+    def __init__(self, org: OrgCore) -> None:
         self._org = org
 
     @property

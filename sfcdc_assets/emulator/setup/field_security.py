@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 _SETTING = "hidden_fields"
 _ALWAYS_SEEN = frozenset(
@@ -24,7 +21,7 @@ _ALWAYS_SEEN = frozenset(
 class FieldSecurity:
     """What one org hides from its client, kept in its database. What is committed before a change is not affected."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
+    def __init__(self, org: OrgCore) -> None:
         self._org = org
         kept = json.loads(org.database.setting(_SETTING) or "{}")
         self._hidden = {entity: frozenset(names) for entity, names in kept.items()}

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.ids import instance_characters, new_id
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
 
 MAX_SUBSCRIPTIONS = 200
 REPLAYS = ("LATEST", "EARLIEST")
@@ -37,7 +34,7 @@ class ManagedSubscription:
 class ManagedSubscriptions:
     """Those of one org, kept in its database. Raises RecordError for what cannot be done."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
+    def __init__(self, org: OrgCore) -> None:
         self._org = org
         self._database = org.database
         self._database.execute(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfcdc_assets.emulator.definitions.field_notation import custom_field_id, field_definitions
 from sfcdc_assets.emulator.definitions.object_definition import TEXTS_ENCRYPTED, FieldDefinition, ObjectDefinition
@@ -19,14 +19,14 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.formulas.formula_field import check_formula, fields_read
 from sfcdc_assets.emulator.formulas.parser import FormulaSyntaxError
 from sfcdc_assets.emulator.org.database import quoted
+from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.field_value import stored_value
 from sfcdc_assets.emulator.records.person_account import contact_fields, has_person_accounts, with_person_accounts
 from sfcdc_assets.emulator.records.user_preferences import preference_fields
+from sfcdc_assets.emulator.setup.channels import Channels
 from sfcdc_assets.emulator.setup.field_conversion import Notice, field_conversion, is_number
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.setup.field_security import FieldSecurity
 
 Values = Mapping[str, object] | Callable[[Mapping[str, StoredValue]], object]
 """Values of a new field: by record id, or made from each record."""
@@ -48,8 +48,8 @@ class TypeChange:
 class Setup:
     """The administrator of one org. Raises RecordError for what cannot be done, and then has changed nothing."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
-        self._org = org
+    def __init__(self, org: OrgCore, channels: Channels, field_security: FieldSecurity) -> None:
+        self._org, self._channels, self._field_security = org, channels, field_security
 
     def add_field(
         self, entity: str, name: str, options: Mapping[str, Any], *, values: Values | None = None
@@ -94,7 +94,7 @@ class Setup:
             self._org.replace_definition(
                 definition.with_fields(tuple(one for one in definition.fields if one.name not in gone))
             )
-            self._org.field_security.follow(entity, dict.fromkeys(gone))
+            self._field_security.follow(entity, dict.fromkeys(gone))
 
     def rename_field(self, entity: str, name: str, new_name: str) -> None:
         """Give a custom field another API name: to clients one field is gone and another has come, with its values."""
@@ -118,8 +118,8 @@ class Setup:
                 for one in definition.fields
             )
             self._org.replace_definition(definition.with_fields(fields), names)
-            self._org.channels.rename_fields(entity, names)
-            self._org.field_security.follow(entity, names)
+            self._channels.rename_fields(entity, names)
+            self._field_security.follow(entity, names)
 
     def change_type(self, entity: str, name: str, options: Mapping[str, Any]) -> TypeChange:
         """Change a field's type, length or scale; `options` are those of a new field, names of a picklist's values are

@@ -8,14 +8,12 @@ Events come all the same (Salesforce asks for the permission when a stream is op
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.faults.faults import Fault
-
-if TYPE_CHECKING:
-    from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.org_core import OrgCore
+from sfcdc_assets.emulator.org.standard_users import StandardUsers
 
 WITHOUT_OBJECT_PERMISSIONS = frozenset({"User"})
 """Objects that ObjectPermissions does not list. Users see each other unless an org switches that off."""
@@ -27,8 +25,8 @@ _SHARED = 6
 class ViewAll:
     """What the client's user may see of one org, kept in its database."""
 
-    def __init__(self, org: EmulatedOrg) -> None:
-        self._org = org
+    def __init__(self, org: OrgCore, users: StandardUsers) -> None:
+        self._org, self._users = org, users
         kept = json.loads(org.database.setting(_SETTING) or '{"given": true, "but_for": []}')
         self._given: bool = kept["given"]
         self._but_for = frozenset(kept["but_for"])
@@ -57,7 +55,7 @@ class ViewAll:
         if self.of(definition.name):
             return None
         if definition.field("OwnerId") is not None:
-            return f"r.\"OwnerId\" = '{self._org.users.integration}'"
+            return f"r.\"OwnerId\" = '{self._users.integration}'"
         return f"sf_hash('{self._org.seed}:' || r.\"Id\") % {_SHARED} = 0"
 
     def _is_withdrawn(self, entity: str) -> bool:

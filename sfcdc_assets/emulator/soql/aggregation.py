@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.soql.condition import is_filterable, is_groupable
-from sfcdc_assets.emulator.soql.formatting import formatted
 from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT
 from sfcdc_assets.emulator.soql.ordering import extreme
 from sfcdc_assets.emulator.soql.refusal import refusal
+from sfcdc_assets.emulator.soql.selection import formatted
 from sfcdc_assets.emulator.soql.syntax import (
     Aggregate,
     AliasedField,

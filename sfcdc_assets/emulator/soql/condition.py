@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
 from sfcdc_assets.emulator.errors import QueryError
-from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT, LiteralValues, Parameter
+from sfcdc_assets.emulator.soql.literal_value import ID_TYPES, NOT_TEXT, LiteralValues, Parameter, like_pattern
 from sfcdc_assets.emulator.soql.refusal import refusal
-from sfcdc_assets.emulator.soql.string_literal import like_pattern
 from sfcdc_assets.emulator.soql.syntax import (
     Chain,
     Comparison,

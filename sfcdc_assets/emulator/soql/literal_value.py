@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
@@ -11,9 +12,9 @@ from sfcdc_assets.emulator.org.ids import to_18
 from sfcdc_assets.emulator.records.field_value import parse_datetime
 from sfcdc_assets.emulator.soql.date_literal import date_span, midnight
 from sfcdc_assets.emulator.soql.refusal import refusal
-from sfcdc_assets.emulator.soql.string_literal import string_value
 from sfcdc_assets.emulator.soql.syntax import Literal, LiteralKind
 
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "_": "_", "%": "%"}
 Parameter = str | int | float | None
 """A bound parameter of SQLite."""
 _MAX_TEXT = 4_000
@@ -124,3 +125,35 @@ def _number(text: str) -> int | float:
     if not math.isfinite(number):
         raise ValueError(f"{text} is too large")
     return number
+
+
+def string_value(literal: str) -> str:
+    """Return the text between the quotes with its escapes resolved. Raises ValueError for an escape SOQL has not."""
+    return "".join(char for char, _ in _characters(literal))
+
+
+def like_pattern(literal: str) -> str:
+    r"""Return the pattern for SQL `LIKE ... ESCAPE '\'`: bare % and _ are wildcards, escaped ones are themselves."""
+    return "".join(
+        "\\" + char if char == "\\" or (escaped and char in "%_") else char for char, escaped in _characters(literal)
+    )
+
+
+def _characters(literal: str) -> Iterator[tuple[str, bool]]:
+    inner = literal[1:-1]
+    position = 0
+    while position < len(inner):
+        if inner[position] != "\\":
+            yield inner[position], False
+            position += 1
+        elif (code := inner[position + 1]).lower() == "u" and position + 6 <= len(inner):
+            char = chr(int(inner[position + 2 : position + 6], 16))
+            if "\ud800" <= char <= "\udfff":
+                raise ValueError("Illegal escape: half of a surrogate pair")
+            yield char, True
+            position += 6
+        elif code in _ESCAPES or code.lower() in _ESCAPES:
+            yield _ESCAPES.get(code) or _ESCAPES[code.lower()], True
+            position += 2
+        else:
+            raise ValueError(f"Illegal escape: \\{code}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org.database import quoted
 from sfcdc_assets.emulator.soql.compiled_query import ParentByType, ParentRecord, SelectedField
 from sfcdc_assets.emulator.soql.field_path import FieldPaths
-from sfcdc_assets.emulator.soql.formatting import formatted
 from sfcdc_assets.emulator.soql.refusal import no_such_column
 from sfcdc_assets.emulator.soql.syntax import AliasedField, FieldGroup, FormattedField, Name, TypeOf, named_field
 
+_FORMATTED = frozenset({"int", "double", "currency", "percent", "date", "datetime", "time"})
 _FIELDS_OF_NAME = frozenset(
     {"alias", "email", "firstname", "id", "isactive", "lastname", "name", "phone", "profileid", "title", "username"}
 )
@@ -158,3 +159,10 @@ class Selection:
                 expression, _ = self._paths.expression(name, (*steps[: depth + 1], "Id"), self._paths.definition)
                 self.columns.append(expression)
         return known
+
+
+def formatted(expression: str, field: FieldDefinition) -> tuple[str, FieldDefinition]:
+    """Return the SQL expression and the form of a formatted value; a text stays as it is."""
+    if field.type not in _FORMATTED:
+        return expression, field
+    return f"sf_format('{field.type}', {field.scale}, {expression})", replace(field, type="string")

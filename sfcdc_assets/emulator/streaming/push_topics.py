@@ -4,7 +4,7 @@ Developer Guide, "PushTopic" and "Event Notification Rules")."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
@@ -14,7 +14,6 @@ from sfcdc_assets.emulator.org.ids import instance_characters, new_id
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.transaction import DELETE, RecordChange, StoredValue, Transaction
 from sfcdc_assets.emulator.records.field_value import datetime_text
-from sfcdc_assets.emulator.streaming.notification_body import body
 from sfcdc_assets.emulator.streaming.notification_rules import KINDS, NotifyForFields, Rules, kind_of_notification
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 from sfcdc_assets.emulator.streaming.push_topic import PushTopic, checked
@@ -139,3 +138,28 @@ class PushTopics:
     def _number(self, topic: PushTopic) -> int:
         rows = self._database.rows("SELECT number FROM _push_topic")
         return int(next(number for (number,) in rows if self._id(number) == topic.id))
+
+
+def body(names: Sequence[str], definition: ObjectDefinition, record: Mapping[str, StoredValue]) -> dict[str, Any]:
+    """Return what a notification says of a record, in JSON: the values of the fields that its query selects; a name
+    that has parts brings them all."""
+    parts = [part.name for part in definition.components.get("Name", ())] if "Name" in names else []
+    return {name: _value(definition, name, record) for name in dict.fromkeys((*names, *parts))}
+
+
+def _value(definition: ObjectDefinition, name: str, record: Mapping[str, StoredValue]) -> Any:
+    """Return a field's value as notifications have it; a compound one has its parts that are not empty."""
+    field = definition.field(name)
+    if field is None:
+        return None
+    if field.is_compound and field.name not in record:
+        parts = {part.name: _value(definition, part.name, record) for part in definition.components.get(name, ())}
+        return {part: value for part, value in parts.items() if value is not None} or None
+    value = record.get(field.name)
+    if value is None:
+        return None
+    if field.type == "boolean":
+        return bool(value)
+    if field.type == "datetime":
+        return datetime_text(int(value), "Z")
+    return f"{value}Z" if field.type == "time" else value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, fields
 from itertools import accumulate
 from random import Random
@@ -87,15 +87,15 @@ class TrafficGenerator:
         bus: EventBus | None = None,
         holes: float = 0.0,
         hole_mix: HoleMix | None = None,
-        only_selected: bool = False,
+        of: Callable[[], Container[str]] | None = None,
     ) -> None:
         """`bus` is needed only to run until a number of events, and for holes, the share of transactions that get
-        one. `only_selected`: records of objects that change data capture is on for, so that each raises events."""
+        one. `of`: the objects whose records are changed, asked each time; without it, all of them."""
         if holes and bus is None:
             raise ValueError("traffic with holes needs the bus: TrafficGenerator(..., bus=bus)")
         self._org = org
         self._bus = bus
-        self._only_selected = only_selected
+        self._of = of
         self._dice = Random(f"traffic:{seed}")
         self.holes = TrafficHoles(org, org.faults, holes, seed, hole_mix)
         mix = mix or TrafficMix()
@@ -202,12 +202,8 @@ class TrafficGenerator:
 
     @property
     def _definitions(self) -> list[ObjectDefinition]:
-        selected = self._org.selected_entities if self._only_selected else self._org.definitions
-        return [
-            definition
-            for name, definition in self._org.definitions.items()
-            if name in selected and definition.is_written
-        ]
+        wanted = self._org.definitions if self._of is None else self._of()
+        return [each for name, each in self._org.definitions.items() if name in wanted and each.is_written]
 
     def _chosen(self, candidates: list[ObjectDefinition]) -> ObjectDefinition:
         """One by chance. Raises RecordError if there are none."""

@@ -16,8 +16,6 @@ LONGEST: Mapping[str, int] = {"Name": 25, "Query": 1_300, "Description": 400}
 REQUIRED = ("Name", "Query", "ApiVersion")
 LEAST_VERSION = 20.0
 """A version has to be greater than this."""
-LEAST_VERSION_OF_DELETES = 29.0
-"""Deletes and undeletes are notified from this version on."""
 
 
 class NotifyForFields(StrEnum):

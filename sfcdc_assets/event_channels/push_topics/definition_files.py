@@ -37,7 +37,7 @@ def read_definition(file: Path) -> PushTopic:
     except OSError as error:
         problem = f"cannot be read ({error.strerror or error})"
         raise TopicFileError(str(file), None, problem, "Correct its permissions") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # `tomllib` has these for endless numbers and lists
         raise TopicFileError(str(file), None, f"is not TOML ({error})", 'Write fields as Name = "value"') from error
     try:
         return PushTopic.of(values)

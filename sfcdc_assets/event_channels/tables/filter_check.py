@@ -31,6 +31,7 @@ from sfcdc_assets.event_channels.push_topics.state_rows import (
 from sfcdc_assets.event_channels.tables.fold import fold_topic
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.audits import Audit, note_audit
+from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -85,10 +86,13 @@ def read_topic(
     stamp = _newest(events, channel, now_ms - int(visibility_seconds * 1000)).read_after(now_ms)
     found: dict[str, Known] = {}
     fields: dict[str, pa.Field] = {}
+    erased = erased_records(warehouse)
     for rows, schema in _typed_rows(org, channel, known[0].topic.query, events.table.schema):
         names = [field.name for field in field_columns(schema) if not is_compound(field)]
         fields |= {name: schema.field(name) for name in names}
         for row in rows:
+            if erased.keeps_out(row[ID]):
+                continue
             values = {name: row[name] for name in columns_of(row[CARRIED], names) if name != ID}
             found[row[ID]] = Known.of_read(stamp, values)
     return TopicRead(stamp, found, tuple(fields.values()))
@@ -119,7 +123,6 @@ def _newest(events: EventTable, channel: str, received_until_ms: int) -> Stamp:
 
 
 DIFFERENCES_KEPT = 1_000
-NOT_KNOWN = "the topic's query finds it, and the table does not know it"
 LEFT = "the topic's query does not find it any more"
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -33,12 +34,17 @@ class FilesOfPartition:
 
 @dataclass(frozen=True)
 class ReadableTable:
-    """One version of a table. `condition`: a row counts if this holds of it; None: every row does."""
+    """One version of a table. `condition`: a row counts if this holds of it; None: every row does.
+
+    `up_to`: of a table that batches append to, the checkpoint that the condition says; `ends_at`: the column by which.
+    """
 
     name: str
     schema: pa.Schema
     files: tuple[FilesOfPartition, ...]
     condition: str | None = None
+    up_to: Checkpoint | None = None
+    ends_at: str | None = None
 
 
 def readable(table: Table, condition: str | None = None) -> ReadableTable:
@@ -54,16 +60,24 @@ def readable(table: Table, condition: str | None = None) -> ReadableTable:
     return ReadableTable(table.name, table.schema, files, condition)
 
 
-def readable_of_cut(cut: OpenCut, entity: str, layers: Iterable[str]) -> dict[str, ReadableTable]:
-    """Layer -> the entity's table at the cut's version. Raises `CutGone`, `UnreadableTable`."""
+def readable_of_cut(
+    cut: OpenCut, entity: str, layers: Iterable[str], opened: Mapping[str, Table] = MappingProxyType({})
+) -> dict[str, ReadableTable]:
+    """Layer -> the entity's table at the cut's version. `opened`: layers that are open already.
+    Raises `CutGone`, `UnreadableTable`."""
     name = current_state.name_of(entity)
-    rows = Table(name, cut[name]) if name in cut else None
+    rows = opened.get(current_state.LAYER) or (Table(name, cut[name]) if name in cut else None)
     checkpoint = Checkpoint.of(rows, cut.cut.channel) if rows is not None else Checkpoint()
     found = {}
     for layer in layers:
         path = f"{layer}/{entity}"
-        table = rows if rows is not None and path == name else Table(path, cut[path])
-        found[layer] = readable(table, checkpoint.part(_ENDS_AT[layer]) if layer in _ENDS_AT else None)
+        table = rows if rows is not None and path == name else opened.get(layer) or Table(path, cut[path])
+        ends_at = _ENDS_AT.get(layer)
+        if ends_at is None:
+            found[layer] = readable(table)
+        else:
+            part = readable(table, checkpoint.part(ends_at))
+            found[layer] = replace(part, up_to=checkpoint, ends_at=ends_at)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -12,7 +13,10 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from sfcdc_assets.lake.delta.commit_protocol import CommitProtocol
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile, PackedFiles
+from sfcdc_assets.lake.delta.table_reads import CHANGE_FEED, CHANGE_FEED_REFUSED
 from sfcdc_assets.lake.store.store_errors import FROM_STORE, no_room
+
+log = logging.getLogger(__name__)
 
 STATISTICS_BYTES = 64
 """Bytes of a text that delta-rs keeps as a file's least or greatest value; a longer one is cut off."""
@@ -175,6 +179,16 @@ class TableCommits(CommitProtocol):
                 predicate, commit_properties=properties, post_commithook_properties=self._afterwards()
             )
         return int(done["num_deleted_rows"] or 0)
+
+    def refuse_change_feed(self) -> bool:
+        """Switch off Delta's change data feed where somebody has switched it on; whether it was. What is committed
+        stays as it is. Raises `ConcurrentCommit`."""
+        if not self.has_change_feed:
+            return False
+        with self._committing():
+            self._delta.alter.set_table_properties({CHANGE_FEED: "false"})
+        log.warning("%s: %s. It was switched off again (%s = false).", self.name, CHANGE_FEED_REFUSED, CHANGE_FEED)
+        return True
 
 
 def _actions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -30,6 +31,12 @@ T = TypeVar("T")
 STATISTICS_ON = 32
 """Delta's default: the log keeps statistics of so many columns."""
 
+CHANGE_FEED = "delta.enableChangeDataFeed"
+CHANGE_FEED_REFUSED = (
+    "Delta's change data feed is not for these tables: a batch writes whole key-range files again, so where one row "
+    "has changed the feed reports each row of its file as deleted and inserted. Ask changes_since instead"
+)
+
 
 class TableSnapshot:
     """A handle on one version of a table, until a commit through it moves it on."""
@@ -47,6 +54,16 @@ class TableSnapshot:
         return self._delta.version()
 
     @property
+    def table_id(self) -> str:
+        """The uuid that the table was given when it was created."""
+        return str(self._delta.metadata().id)
+
+    @property
+    def has_change_feed(self) -> bool:
+        """Somebody has switched on Delta's change data feed (see `CHANGE_FEED_REFUSED`)."""
+        return self._delta.metadata().configuration.get(CHANGE_FEED, "false").lower() == "true"
+
+    @property
     def created_ms(self) -> int:
         """When the table was created, by the creator's clock (ms, UTC)."""
         return self._delta.metadata().created_time or 0
@@ -60,6 +77,11 @@ class TableSnapshot:
     def partition_columns(self) -> list[str]:
         """Columns whose values are in the paths of the files and not in the files."""
         return list(self._delta.metadata().partition_columns)
+
+    @property
+    def keeps_all_statistics(self) -> bool:
+        """Return whether the log has the least and the greatest of any column, and not of some that are named."""
+        return "delta.dataSkippingStatsColumns" not in self._delta.metadata().configuration
 
     def column_statistics(self) -> tuple[str, ...]:
         """Return the columns whose minimum and maximum the log keeps."""
@@ -106,6 +128,10 @@ class TableSnapshot:
 
 FILES_AT_ONCE = 8
 """That are read beside each other from an object store."""
+HELD_BYTES = 64 * 1024**2
+"""A file that is larger, which another client wrote, is read in parts."""
+READ_TOGETHER_BYTES = 8 * 1024**2
+"""Small files are read several at a time, up to so many bytes."""
 HAS_FILES = "has files"
 """The question whether a version has any."""
 
@@ -157,6 +183,22 @@ class TableReads(TableSnapshot):
             at_once = 1 if isinstance(store, fs.SubTreeFileSystem) else FILES_AT_ONCE
             found = all_side_by_side(lambda path: _of_file(store, unquote(path), schema), paths, at_once)
         return pa.concat_tables([pa.Table.from_batches([], schema), *found])
+
+    def rows_above(self, column: str, number: int, columns: Sequence[str]) -> pa.Table:
+        """Rows in which an integer column, of which the log keeps the greatest, is higher than a number: `scan` with
+        that condition, for few rows of a large table. That column of a file is decoded first, and the others for the
+        rows that are wanted; one file is held, or some small ones. Raises as `scan`."""
+        greatest = f"max.{column}"
+        known = greatest in self.file_statistics().columns
+        files = self.files(pl.col(greatest).is_null() | (pl.col(greatest) > number) if known else None)
+        if any(file.size > HELD_BYTES for file in files):
+            return self.scan(columns, f"{column} > {number}")
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        shape = pl.DataFrame(pa.Table.from_batches([], schema)).schema  # an empty array would import pandas
+        with self._reading():
+            store = self._store
+            found = [rows for paths in _parted(files) for rows in _above(store, paths, shape, pl.col(column) > number)]
+        return pl.concat([pl.DataFrame(schema=shape), *found]).to_arrow().cast(schema)
 
     @property
     def _store(self) -> fs.FileSystem:
@@ -257,6 +299,35 @@ class TableReads(TableSnapshot):
             file, reason = found
         entity = re.search(r"entity_name=([^/]+)/", file)
         raise TableDamaged(self.name, entity[1] if entity else None, file, f"cannot be read ({reason})") from error
+
+
+def _parted(files: Sequence[DataFile]) -> Iterator[list[str]]:
+    """Yield the paths of files that are read together: reading one takes milliseconds, whatever it has."""
+    part, size = list[str](), 0
+    for file in files:
+        if part and size + file.size > READ_TOGETHER_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(unquote(file.path))
+        size += file.size
+    if part:
+        yield part
+
+
+def _above(store: fs.FileSystem, paths: Sequence[str], shape: pl.Schema, condition: pl.Expr) -> Iterator[pl.DataFrame]:
+    alike = defaultdict[tuple[tuple[str, pl.DataType], ...], list[bytes]](list)
+    for path in paths:
+        with store.open_input_file(path) as file:
+            content = file.readall()
+        alike[tuple(pl.read_parquet_schema(content).items())].append(content)
+    for present, contents in alike.items():
+        columns = dict(present)
+        source = pl.scan_parquet(contents, parallel="prefiltered", hive_partitioning=False)
+        rows = source.filter(condition).select(name for name in shape if name in columns).collect()
+        if rows.schema != shape:
+            lacking = [pl.lit(None, dtype).alias(name) for name, dtype in shape.items() if name not in columns]
+            rows = rows.with_columns(lacking).select(list(shape)).cast(shape)
+        yield rows
 
 
 def _of_file(store: fs.FileSystem, path: str, schema: pa.Schema) -> pa.Table:

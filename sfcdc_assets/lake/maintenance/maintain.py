@@ -22,12 +22,13 @@ from sfcdc_assets.lake.maintenance.maintained_tables import Maintained, landed_t
 from sfcdc_assets.lake.maintenance.pack import FULL_BYTES, pack
 from sfcdc_assets.lake.maintenance.separate import separate
 from sfcdc_assets.lake.maintenance.version_vacuum import YOUNG_SECONDS, clean_log_but_for, vacuum_but_for
-from sfcdc_assets.lake.tables import consistent_cuts, current_state, formula_values, snapshots
+from sfcdc_assets.lake.tables import consistent_cuts, current_state, earlier_formula_values, formula_values, snapshots
 from sfcdc_assets.lake.tables.consistent_cuts import prune_cuts, pruned_at, versions_in_cuts
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.cut_retention import GRACE, CutRetention
+from sfcdc_assets.lake.tables.roll_backs import versions_before_roll_backs
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.settings.settings import Settings
 
 TOMBSTONE_HOURS = 6
@@ -114,12 +115,14 @@ class TableDone:
         if self.problem is not None:
             return f"{self.table}: {self.problem}"
         did = [
-            f"{self.pruned:,} rows pruned" if self.pruned else "",
-            f"{self.packed:,} files packed into {self.packed_into:,}" if self.packed else "",
-            f"{self.separated:,} files with overlapping Ids separated" if self.separated else "",
-            f"{self.vacuumed:,} unused files deleted" if self.vacuumed else "",
-            f"{self.given_up} groups of files were replaced meanwhile" if self.given_up else "",
-            f"{self.lost:,} versions of kept cuts are gone: another client cleaned up the log" if self.lost else "",
+            f"{counted(self.pruned, 'row')} pruned" if self.pruned else "",
+            f"{counted(self.packed, 'file')} packed into {self.packed_into:,}" if self.packed else "",
+            f"{counted(self.separated, 'file')} with overlapping Ids separated" if self.separated else "",
+            f"{counted(self.vacuumed, 'unused file')} deleted" if self.vacuumed else "",
+            f"replaced meanwhile: {counted(self.given_up, 'group')} of files" if self.given_up else "",
+            f"another client cleaned up the log, with {counted(self.lost, 'version')} of kept cuts"
+            if self.lost
+            else "",
             f"left for the next time ({self.left})" if self.left else "",
         ]
         if self.not_written is not None:
@@ -195,10 +198,11 @@ def retention_of(settings: Settings) -> Retention:
 def summary_of(done: Sequence[TableDone]) -> str:
     """All tables in one line."""
     return (
-        f"{len(done)} tables maintained, {sum(each.is_changed for each in done)} changed: "
-        f"{sum(each.packed for each in done):,} files packed into {sum(each.packed_into for each in done):,}, "
-        f"{sum(each.vacuumed for each in done):,} unused files deleted, {sum(each.pruned for each in done):,} rows "
-        f"pruned, {sum(each.left is not None or each.given_up > 0 for each in done)} tables left for the next time, "
+        f"{counted(len(done), 'table')} maintained, {sum(each.is_changed for each in done)} changed: "
+        f"{counted(sum(each.packed for each in done), 'file')} packed into {sum(each.packed_into for each in done):,}, "
+        f"{counted(sum(each.vacuumed for each in done), 'unused file')} deleted, "
+        f"{counted(sum(each.pruned for each in done), 'row')} pruned, "
+        f"{counted(sum(each.left is not None or each.given_up > 0 for each in done), 'table')} left for the next time, "
         f"{sum(each.not_written is not None for each in done)} not written, "
         f"{sum(each.problem is not None for each in done)} damaged; {sum(each.seconds for each in done):.1f} s."
     )
@@ -222,6 +226,11 @@ class _Cuts:
     def versions(self) -> Mapping[str, frozenset[int]]:
         """Table -> the versions that cuts name, those included that are forgotten now."""
         return versions_in_cuts(self._warehouse)
+
+    @cached_property
+    def before_roll_backs(self) -> Mapping[str, frozenset[int]]:
+        """Table -> the versions that tokens of `changes_since` need."""
+        return versions_before_roll_backs(self._warehouse, self._retention.days, self._now)
 
     def forget(self) -> int:
         """Forget those that are not kept; returns how many there were."""
@@ -317,7 +326,7 @@ class _Work:
     @property
     def _young_seconds(self) -> float:
         """Views name the files of formula values beside those of a cut, and can be read for as long as it."""
-        if not self.table.name.startswith(f"{formula_values.LAYER}/"):
+        if not self.table.name.startswith((f"{formula_values.LAYER}/", f"{earlier_formula_values.LAYER}/")):
             return READ_SECONDS
         return max(READ_SECONDS, timedelta(hours=self.retention.batch_cut_hours).total_seconds()) + YOUNG_SECONDS
 
@@ -356,7 +365,9 @@ class _Work:
 
     @property
     def _kept(self) -> frozenset[int]:
-        return self.cuts.versions.get(self.table.name, frozenset())
+        """Of cuts, and of what was there before a table went back."""
+        found = (each.get(self.table.name, frozenset()) for each in (self.cuts.versions, self.cuts.before_roll_backs))
+        return frozenset[int]().union(*found)
 
     @retry_on_conflict
     def _leave_the_log_alone(self) -> None:
@@ -364,4 +375,5 @@ class _Work:
         table = Table.open(self.warehouse, self.table.name)
         if table is not None:
             hours = self.retention.cut_days * 24 + SPARE_HOURS
+            table.refuse_change_feed()
             table.keep(files_hours=TOMBSTONE_HOURS, log_hours=hours, cleans_log=False)

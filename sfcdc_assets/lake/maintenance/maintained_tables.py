@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from sfcdc_assets.event_channels.push_topics.state_rows import ID
+from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.lake.delta import rebuild_claim
 from sfcdc_assets.lake.delta.data_files import DataFile
 from sfcdc_assets.lake.delta.table import Table
@@ -16,6 +17,8 @@ from sfcdc_assets.lake.tables import (
     channel_members,
     consistent_cuts,
     current_state,
+    earlier_formula_values,
+    erasure_receipts,
     formula_values,
     gap_reconciliation,
     history,
@@ -44,6 +47,7 @@ SINGLE: Mapping[str, Packing] = {
     organization.NAME: Packing(("number",)),
     rebuild_claim.NAME: Packing(("begun_at",)),
     snapshot_plan.NAME: Packing(("noted_at", "place")),
+    erasure_receipts.NAME: Packing(("noted_at",)),
     quarantine.NAME: Packing(("channel", "position")),
     **{each.name: Packing((*each.key, VALID_FROM)) for each in SHAPE_TABLES},
 }
@@ -58,6 +62,7 @@ LAYERS: Mapping[str, Packing | None] = {
     history.LAYER: Packing(("Id", "_position")),
     current_state.LAYER: None,
     formula_values.LAYER: None,
+    earlier_formula_values.LAYER: Packing(("Id", AS_OF)),
 }
 """Tables that each entity, or each PushTopic, has. None: its files are the writer's own."""
 

@@ -1,5 +1,5 @@
 """What is known of the reading of formula fields beside their values, as a note in the warehouse: when each entity was
-looked at, what waits and why, and the API requests that were spent.
+looked at, what waits and why.
 
 A look that finds nothing due commits nothing. Without the note every entity is looked at once more.
 """
@@ -16,7 +16,6 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/formulas.json"
-HOUR_MS, DAY_HOURS = 3_600_000, 24
 log = logging.getLogger(__name__)
 
 
@@ -37,24 +36,10 @@ class FormulaNote:
 
 @dataclass
 class FormulaNotes:
-    """Of all entities; the requests that were made, by the hour (hours since the epoch); what the org said of its
-    allowance (requests a day, those left, epoch ms); and the user's time zone, with when it was asked for."""
+    """Of all entities; and the user's time zone, with when it was asked for."""
 
     entities: dict[str, FormulaNote] = field(default_factory=dict)
-    spent: dict[int, int] = field(default_factory=dict)
-    allowance: tuple[int, int, int] | None = None
     time_zone: tuple[str, int] | None = None
-
-    def spend(self, requests: int, now_ms: int) -> None:
-        """Count requests; those of more than a day ago are forgotten."""
-        hour = now_ms // HOUR_MS
-        self.spent[hour] = self.spent.get(hour, 0) + requests
-        self.spent = {each: count for each, count in self.spent.items() if hour - DAY_HOURS < each <= hour}
-
-    def spent_in_a_day(self, now_ms: int) -> int:
-        """Return the requests of the last 24 hours."""
-        hour = now_ms // HOUR_MS
-        return sum(count for each, count in self.spent.items() if hour - DAY_HOURS < each <= hour)
 
 
 def read_formula_notes(warehouse: Warehouse) -> FormulaNotes:
@@ -64,8 +49,6 @@ def read_formula_notes(warehouse: Warehouse) -> FormulaNotes:
         found = {} if noted is None else json.loads(noted)
         return FormulaNotes(
             {entity: FormulaNote(**each) for entity, each in found.get("entities", {}).items()},
-            {int(hour): int(count) for hour, count in found.get("spent", {}).items()},
-            tuple(found["allowance"]) if found.get("allowance") else None,
             tuple(found["time_zone"]) if found.get("time_zone") else None,
         )
     except (ValueError, TypeError, AttributeError):

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from socket import gethostname
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from sfcdc_assets.lake.store.notes import put_note, remove_note
 from sfcdc_assets.lake.store.object_stores import store_refusals
@@ -84,8 +85,7 @@ def read_pending(warehouse: Warehouse, channel: str) -> PendingEvents | None:
     """Return the channel's note; None where there is none, or none that can be read: then what was in it is delivered
     again. Raises `StoreRefused` and `StoreUnavailable`."""
     try:
-        with store_refusals(warehouse.root), warehouse.filesystem("").open_input_file(path_of(channel)) as file:
-            rows = pq.read_table(pa.BufferReader(file.read()))
+        rows = _rows_at(warehouse, path_of(channel))
         note = json.loads((rows.schema.metadata or {})[_NOTE])
         before = StreamCheckpoint(**{**note["before"], "resume": _resume(note["before"]["resume"])})
         events = tuple(DeliveredEvent(**row) for row in rows.to_pylist())
@@ -94,6 +94,26 @@ def read_pending(warehouse: Warehouse, channel: str) -> PendingEvents | None:
         return None
     except (*FROM_STORE, KeyError, TypeError, ValueError):
         return None
+
+
+def _rows_at(warehouse: Warehouse, path: str) -> pa.Table:
+    with store_refusals(warehouse.root), warehouse.filesystem("").open_input_file(path) as file:
+        return pq.read_table(pa.BufferReader(file.read()))
+
+
+def remove_pending_with(warehouse: Warehouse, texts: Collection[bytes]) -> int:
+    """Remove the notes of channels that have an event with one of these texts in its payload: they are delivered again.
+    Returns how many notes that were. Raises `StoreRefused` and `StoreUnavailable`."""
+    filesystem, done = warehouse.filesystem(""), 0
+    for info in filesystem.get_file_info(fs.FileSelector(FOLDER, allow_not_found=True)):
+        try:
+            payloads = _rows_at(warehouse, info.path)["payload"].to_pylist()
+        except (*FROM_STORE, KeyError):
+            payloads = []  # nobody reads it either
+        if any(text in payload for payload in payloads for text in texts):
+            remove_note(warehouse, info.path)
+            done += 1
+    return done
 
 
 def note_pending(warehouse: Warehouse, channel: str, pending: PendingEvents, *, reserves: bool = False) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
 
@@ -25,7 +25,9 @@ class PollNote:
     org's; everything stamped before `read_from_ms` was read, but for transactions that were open then, of which none is
     older than `covered_ms` (0: the org has not said). Of an object that waits to be copied the org was asked that at
     `covered_asked_ms`, by our clock. Its records were counted at `swept_at_ms`, by our clock. `error`: why the last
-    poll failed, if it did, and how often in a row it has."""
+    poll failed, if it did, and how often in a row it has; `sweep_error` and `sweep_failures` likewise of the counts and
+    comparisons. At `compared_at_ms`, by our clock, what no stamp tells of was compared. `read_back`: the last
+    read-back of the object after the poll; since `same_since_ms`, by the org's clock, no poll found anything new."""
 
     asked_at_ms: int = 0
     seen_until_ms: int = 0
@@ -35,6 +37,30 @@ class PollNote:
     swept_at_ms: int = 0
     covered_ms: int = 0
     covered_asked_ms: int = 0
+    read_back: int = 0
+    same_since_ms: int = 0
+    sweep_error: str | None = None
+    sweep_failures: int = 0
+    compared_at_ms: int = 0
+
+
+class PollsFailed(SfcdcError):
+    """Objects could not be polled, though others were. `failed`: object -> why."""
+
+    def __init__(self, failed: Mapping[str, str]) -> None:
+        self.failed = failed
+        listed = "; ".join(f"{entity}: {why.rstrip('.')}" for entity, why in failed.items())
+        super().__init__(f"Not all objects could be polled. {listed}. They are asked again; what was read is kept.")
+
+
+def failed_polls(warehouse: Warehouse, since_ms: int, wanted: Collection[str] = ()) -> dict[str, str]:
+    """Return the objects whose polls failed since a time (epoch ms, by our clock), and why; of the `wanted` ones, if
+    any are. Raises what `read_note` raises."""
+    return {
+        entity: note.error
+        for entity, note in sorted(read_poll_notes(warehouse).items())
+        if note.error is not None and note.asked_at_ms >= since_ms and (not wanted or entity in wanted)
+    }
 
 
 def read_poll_notes(warehouse: Warehouse) -> dict[str, PollNote]:
@@ -53,3 +79,36 @@ def note_polls(warehouse: Warehouse, notes: Mapping[str, PollNote]) -> None:
         put_note(warehouse, PATH, json.dumps({entity: asdict(each) for entity, each in every.items()}).encode())
     except SfcdcError as error:
         log.warning("It cannot be noted that %d objects were polled: %s", len(notes), error)
+
+
+FAILED_PATH = "channels_read/polls_failed.json"
+
+
+@dataclass(frozen=True)
+class PollsStopped:
+    """Why no object could be polled, and since when (epoch ms, by our clock)."""
+
+    why: str
+    since_ms: int
+
+
+def polls_stopped(warehouse: Warehouse) -> PollsStopped | None:
+    """Return why the last reading of all objects failed; None where it did not. Raises what `read_note` raises."""
+    noted = read_note(warehouse, FAILED_PATH)
+    try:
+        return PollsStopped(**json.loads(noted)) if noted else None
+    except (ValueError, TypeError):
+        return None
+
+
+def note_polls_stopped(warehouse: Warehouse, why: str | None, now_ms: int) -> None:
+    """Note why no object could be polled, None where they were. That the warehouse does not take it fails nothing."""
+    try:
+        before = polls_stopped(warehouse)
+        if why is None and before is not None:
+            remove_note(warehouse, FAILED_PATH)
+        elif why is not None and (before is None or before.why != why):
+            since_ms = before.since_ms if before is not None else now_ms
+            put_note(warehouse, FAILED_PATH, json.dumps(asdict(PollsStopped(why, since_ms))).encode())
+    except SfcdcError as error:
+        log.warning("It cannot be noted whether objects were polled: %s", error)

@@ -1,4 +1,5 @@
-"""The warehouse's object store and what opens it, for tasks that read and write its files in other processes.
+"""The warehouse's object store: what opens it, for tasks that read and write its files in other processes, and
+whether it takes what this process writes.
 
 deltalake takes the store's settings and credentials from the environment. That of a Spark worker is whatever its host
 or its cluster manager gave it, so tasks bring those of the process that plans them (docs/scaling.md,
@@ -8,13 +9,22 @@ or its cluster manager gave it, so tasks bring those of the process that plans t
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs
 
-from sfcdc_assets.lake.store.object_stores import PREFIXES, scheme_of
+from sfcdc_assets.lake.errors import StoreRefused
+from sfcdc_assets.lake.store.object_stores import PREFIXES, refusal_of, scheme_of
+from sfcdc_assets.lake.store.store_errors import reason_of
+
+_PROBE_BOUNDS = {"max_retries": "2", "retry_timeout": "20s", "connect_timeout": "5s", "timeout": "20s"}
+"""deltalake tries for minutes where a store does not answer."""
+_TAKEN: set[tuple[str, int]] = set()
+"""Stores that have taken a file from this process, and by which options."""
 
 
 def storage_options(uri: str) -> dict[str, str]:
@@ -54,3 +64,24 @@ class _Sink:
     @property
     def closed(self) -> bool:
         return bool(self._stream.closed)
+
+
+def check_store(root: str) -> None:
+    """Write a file below the root and delete it, once a process, before anything else is asked of the store. Raises
+    `StoreRefused` and `StoreUnavailable`."""
+    options = storage_options(root)
+    asked = root, hash(frozenset(options.items()))
+    if asked in _TAKEN:
+        return
+    name = f".{uuid.uuid4().hex}.probe"
+    try:
+        files = fs.PyFileSystem(TableFiles(root, {**options, **_PROBE_BOUNDS}))
+        with files.open_output_stream(name) as sink:
+            sink.write(name.encode())
+        files.delete_file(name)
+    except Exception as error:  # deltalake raises what its stores do, of several classes
+        if refusal := refusal_of(root, error):
+            raise refusal from None  # as `store_refusals`
+        remedy = "Point it to a folder or an object store this process may write to."
+        raise StoreRefused(root, reason_of(error), remedy) from error
+    _TAKEN.add(asked)

@@ -9,8 +9,8 @@ the cut as of its own last batch, and the row says that it lags, since when and 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 import polars as pl
@@ -51,10 +51,12 @@ CONSISTENT_CUTS = pa.schema(
                 )
             ),
         ),
+        ("as_of", pa.map_(pa.string(), pa.timestamp("us", "UTC"))),
     ]
 )
 """`commit_timestamp`: when the last transaction in the cut was committed; null before the first event. `tables`: path
-below the warehouse -> Delta version. `applied_at`: when the cut was reached, by our clock. `lagging`: as `Lagging`."""
+below the warehouse -> Delta version. `applied_at`: when the cut was reached, by our clock. `lagging`: as `Lagging`.
+`as_of`: as in `Cut`."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,21 @@ class Cut:
     applied_at: datetime | None = field(default=None, compare=False)
     lagging: tuple[Lagging, ...] = ()
     """In the order of their names."""
+    as_of: Mapping[str, datetime] = field(default_factory=dict, compare=False)
+    """Polled entity -> up to when its tables have all changes of the org, by the org's clock: each has been asked at a
+    time of its own. None of them is later than `commit_timestamp`. Empty for a channel of events, whose order all
+    entities share."""
+
+    def time_of(self, entity: str) -> datetime | None:
+        """Return as of when the entity's tables are in it."""
+        lag = self.lag_of(entity)
+        if lag is not None:
+            return lag.as_of
+        return self.as_of.get(entity) if self.as_of else self.commit_timestamp
+
+    def shows_the_same(self, other: Cut) -> bool:
+        """Return whether the other one has the same tables; polls that found nothing make no other cut."""
+        return self == (replace(other, commit_timestamp=self.commit_timestamp) if other.as_of else other)
 
     def lag_of(self, entity: str) -> Lagging | None:
         """None where the entity stands at the cut, or the cut knows nothing of it."""
@@ -120,15 +137,17 @@ def channels_with_cuts(warehouse: Warehouse) -> tuple[str, ...]:
 
 def _newest_first(rows: pa.Table) -> list[Cut]:
     newest_first = rows.sort_by([("channel", "ascending"), ("position", "descending"), ("applied_at", "descending")])
+    # By Polars: Arrow imports pandas to make a time.
     return [
         Cut(
             **{
                 **row,
                 "tables": dict(row["tables"]),
                 "lagging": tuple(Lagging(**each) for each in row["lagging"] or ()),
+                "as_of": dict(row.get("as_of") or ()),
             }
         )
-        for row in newest_first.to_pylist()
+        for row in pl.DataFrame(newest_first).to_dicts()
     ]
 
 
@@ -167,6 +186,22 @@ def prune_cuts(warehouse: Warehouse, retention: CutRetention, now: datetime) -> 
             )
             forgotten += table.delete_rows(f"{_of(channel)} and ({' or '.join(times)})", {PRUNED: _ms(now)})
     return forgotten
+
+
+def drop_cuts(warehouse: Warehouse, dropped: Sequence[Cut]) -> int:
+    """Forget these cuts; returns how many there were. Raises `ConcurrentCommit`."""
+    table = Table.open(warehouse, NAME)
+    forgotten = 0
+    for start in range(0, len(dropped) if table is not None else 0, GAPS_AT_ONCE):
+        each = dropped[start : start + GAPS_AT_ONCE]
+        alike = (f"({_of(c.channel)} and position = {c.position} and {_is_reached_at(c)})" for c in each)
+        assert table is not None
+        forgotten += table.delete_rows(" or ".join(alike), {})
+    return forgotten
+
+
+def _is_reached_at(cut: Cut) -> str:
+    return "applied_at is null" if cut.applied_at is None else f"applied_at = {_time(cut.applied_at)}"
 
 
 def pruned_at(warehouse: Warehouse) -> datetime | None:
@@ -240,14 +275,20 @@ def was_rebuilt_after(warehouse: Warehouse, cut: Cut, path: str) -> bool:
 def add_cut(warehouse: Warehouse, cut: Cut, applied_at: datetime) -> bool:
     """Append a cut unless it is the newest one already. Raises `ConcurrentCommit`."""
     newest = latest_cut(warehouse, cut.channel)
-    if newest == cut and not any(was_rebuilt_after(warehouse, newest, path) for path in newest.tables):
+    if (
+        newest is not None
+        and newest.shows_the_same(cut)
+        and not any(was_rebuilt_after(warehouse, newest, path) for path in newest.tables)
+    ):
         return False
     table = Table.open_or_create(warehouse, NAME, CONSISTENT_CUTS)
+    table.add_columns([field for field in CONSISTENT_CUTS if field.name not in table.schema.names])
     row = {
         **vars(cut),
         "tables": list(cut.tables.items()),
         "applied_at": applied_at,
         "lagging": [asdict(each) for each in cut.lagging],
+        "as_of": list(cut.as_of.items()) or None,
     }
     table.append(pa.Table.from_pylist([row], schema=CONSISTENT_CUTS), {cut.channel: cut.position}, {})
     return True

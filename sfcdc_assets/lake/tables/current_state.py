@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.timeline.version_columns import current_state_schema
+from sfcdc_assets.timeline.version_columns import SYSTEM_COLUMNS, current_state_schema
 
 _PREFIX = "counted "
 _OF_BATCH = f"{_PREFIX}{BATCH}"
@@ -53,6 +54,12 @@ IDS_PER_SCAN = 5_000
 
 AFTER_ALL = "\U0010ffff"
 """A text after every Id."""
+
+
+def _bytes_of(ids: pa.Array) -> npt.NDArray[np.bytes_]:
+    if pc.all(pc.equal(pc.binary_length(ids), 18)).as_py():
+        return np.frombuffer(ids.cast(pa.binary(18)).buffers()[1], "S18", len(ids), ids.offset * 18)
+    return np.array(ids.to_pylist(), np.bytes_)
 
 
 def name_of(entity: str) -> str:
@@ -86,6 +93,11 @@ class CurrentState:
         statistics = ["Id", "_position", "_batch"]
         table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=statistics, of_batches=True)
         return cls(table)
+
+    def add_system_columns(self) -> None:
+        """Add those that a table of an earlier release lacks. Raises `ConcurrentCommit`."""
+        present = self.table.schema.names
+        self.table.add_columns([field for field in SYSTEM_COLUMNS if field.name not in present])
 
     def applied(self, channel: str) -> int | None:
         """Position up to which the channel's events are in the table; None when none ever was."""
@@ -129,9 +141,10 @@ class CurrentState:
         return sum(rows.num_rows for rows in self.table.batches(["_is_deleted"], "not _is_deleted"))
 
     def living_ids(self) -> npt.NDArray[np.bytes_]:
-        """Return the Ids of the rows that are not deleted, in order: 18 bytes each."""
+        """Return the Ids of the rows that are not deleted, in order, as bytes as wide as the longest: 18, but for what
+        the org calls an Id and is none (`EntityDefinition`)."""
         found = [
-            np.frombuffer(part.cast(pa.binary(18)).buffers()[1], "S18", len(part), part.offset * 18)
+            _bytes_of(part)
             for rows in self.table.batches(["Id"], "not _is_deleted")
             for part in rows["Id"].cast(pa.binary()).chunks
         ]
@@ -196,10 +209,11 @@ class CurrentState:
         checkpoint: Checkpoint,
         counts: RowCounts | None,
         run: Mapping[str, str],
+        notes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Swap files, move the checkpoint and note the counts of the rows that there are then, where they are known.
-        Raises `ConcurrentCommit`."""
-        noted = noting(counts, checkpoint.batch)
+        """Swap files, move the checkpoint and note the counts of the rows that there are then, where they are known,
+        and other transaction versions. Raises `ConcurrentCommit`."""
+        noted = {**noting(counts, checkpoint.batch), **notes}
         self.table.swap_files(added, removed, {**checkpoint.versions(channel), **noted}, run)
 
 

@@ -42,6 +42,11 @@ class Checkpoint:
     """Number of the last batch that went back to a snapshot's watermark."""
     rolled_back_to: int = 0
     """That watermark."""
+    built_at: int = 0
+    """When the tables were built from nothing, epoch ms by our clock: batches are numbered within that. 0 where an
+    earlier release wrote them."""
+    retyped_at: int = 0
+    """When rows were written again because a field got another type, likewise."""
 
     @classmethod
     def of(cls, table: Table, channel: str) -> Checkpoint:
@@ -79,6 +84,9 @@ class Checkpoint:
         )
         return f"_batch > {self.batch}{rolled_back}"
 
+
+BUILT_AT, RETYPED_AT = "built_at", "retyped_at"
+"""The transaction versions of the fields of these names."""
 
 _NUMBERS = {name: stored for name, stored in stored_names(Checkpoint).items() if name != "position"}
 """The fields with the names of their transaction versions."""

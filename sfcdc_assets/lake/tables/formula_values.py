@@ -21,6 +21,7 @@ from sfcdc_assets.formulas.rereads import Values
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.current_state import conditions_on_ids
+from sfcdc_assets.lake.tables.earlier_formula_values import forget_earlier
 from sfcdc_assets.lake.tables.rows_by_id import put_rows
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -139,6 +140,12 @@ class FormulaValues:
         times = ((record_id, None if at < since else at) for record_id, at in oldest.iter_rows())
         return Values(records, max(records - rows, 0) + of_others, before_today, stale, tuple(times))
 
+    def rows_of(self, record_ids: Sequence[str]) -> pa.Table:
+        """Return the rows of these records."""
+        names = self.table.schema.names
+        parts = [self.table.scan(names, of_records) for of_records in conditions_on_ids(record_ids)]
+        return pa.concat_tables(parts) if parts else self.table.schema.empty_table()
+
     def known(self, record_ids: Sequence[str]) -> set[str]:
         """Return those of the records that have a row."""
         found: set[str] = set()
@@ -198,6 +205,7 @@ def values_of_formulas(
         values.table.add_columns([field for field in wanted if field.name not in present.names])
         values.table.append(values.table.schema.empty_table(), remembered, {})
     else:
+        forget_earlier(warehouse, entity, wanted)
         values.table.rewrite([], wanted, remembered)
         values.table.forget_older_versions()
     return values

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.tables.erasure_receipts import NONE, erased_records
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
@@ -182,9 +183,11 @@ class Ledger:
         `up_to` is the position the batch ends at, which keeps two writers of the channel apart. An entry that is open
         already, from an earlier attempt of the same batch or an earlier audit, is not opened twice; nor is one that an
         event or a snapshot raised and that was healed, when it is applied again by a rebuild. `versions` of other
-        sources that the entries come from are kept even when there are none.
+        sources that the entries come from are kept even when there are none. A record that was erased is not suspect:
+        nothing reads it back.
         """
-        suspects = list({_key(each): each for each in suspects}.values())
+        erased = erased_records(self._warehouse) if suspects else NONE
+        suspects = list({_key(each): each for each in suspects if not erased.keeps_out(each.record_id)}.values())
         known = self._known(suspects)
         new = [each for each in suspects if _key(each) not in known]
         rows = [

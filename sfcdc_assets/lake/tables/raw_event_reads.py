@@ -43,11 +43,28 @@ class RawEventReads:
     def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:
         """Files that may hold events of the entity with after < position <= up_to on the channel; statistics and rows
         are those of the channel's events in them."""
+        return data_files(self._between(entity, channel, after, up_to))
+
+    def _between(self, entity: str, channel: str, after: int, up_to: int) -> pl.DataFrame:
         wanted = (pl.col("max.position") > after) & (pl.col("min.position") <= up_to)
-        return data_files(self._of_channel(channel).filter((pl.col("partition.entity_name") == entity) & wanted))
+        return self._of_entity(entity, channel).filter(wanted)
 
     def _of_channel(self, channel: str) -> pl.DataFrame:
-        return files_by_channel(self.table).filter(pl.col("channel") == channel)
+        def of_channel() -> pl.DataFrame:
+            return files_by_channel(self.table).filter(pl.col("channel") == channel)
+
+        return self.table.answer(("files of a channel", channel), of_channel)
+
+    def _of_entity(self, entity: str, channel: str) -> pl.DataFrame:
+        """Return an entity's files. They are told apart once, for all entities of a run: each of them looking through
+        all files would take the square of their number."""
+        files = self._of_channel(channel)
+
+        def of_each() -> dict[str, pl.DataFrame]:
+            parts = files.partition_by("partition.entity_name", as_dict=True)
+            return {name: part for (name,), part in parts.items()}
+
+        return self.table.answer(("files of entities", channel), of_each).get(entity, files.clear())
 
     def channels(self) -> tuple[str, ...]:
         """Channels that events were landed from."""
@@ -182,11 +199,7 @@ class RawEventReads:
         self, entity: str, channel: str, after: int, up_to: int, committed: tuple[datetime, datetime] | None
     ) -> pl.DataFrame:
         """Return the files that may have such events, as the log alone shows."""
-        found = self._of_channel(channel).filter(
-            (pl.col("partition.entity_name") == entity)
-            & (pl.col("max.position") > after)
-            & (pl.col("min.position") <= up_to)
-        )
+        found = self._between(entity, channel, after, up_to)
         if committed is not None and not found.is_empty():
             first, last = (time.astimezone(UTC) for time in committed)
             # A writer may keep the greatest time with fewer digits.

@@ -24,7 +24,7 @@ from sfcdc_assets.lake.delta.written_file import write_file
 from sfcdc_assets.lake.tables.current_state import id_ranges
 
 ID = "Id"
-_WRITER = "rows by id"
+WRITER = "rows by id"
 """Of two writers of a table that has no files yet, one is refused by this."""
 ROWS_PER_FILE = 50_000
 """At most; a fuller file is cut in halves."""
@@ -64,7 +64,7 @@ def put_rows(
                 plain = pa.schema([field.remove_metadata() for field in table.schema])
                 added.append(write_file(filesystem, path, piece.to_arrow().cast(plain), table.column_statistics()))
         removed = [found[file.path] for place in concerned for file in (ranges[place] if ranges else ())]
-        table.swap_files(added, removed, {_WRITER: 1, **transactions}, {})
+        table.swap_files(added, removed, {WRITER: 1, **transactions}, {})
 
 
 def _pieces(rows: pl.DataFrame, most: int) -> Iterator[pl.DataFrame]:

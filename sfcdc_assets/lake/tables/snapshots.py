@@ -16,6 +16,14 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.tables.erasure_receipts import (
+    NONE,
+    ErasedRecords,
+    erased_records,
+    refused_without_a_trace,
+    without_erased_companions,
+)
 from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.snapshot_checkpoint import (
     ENTRY,
@@ -34,6 +42,9 @@ LAYER = "snapshot"
 
 _ENTRY_FIELD = pa.field(ENTRY, pa.string())
 
+PAGES = "pages"
+"""Transaction of every commit of a page: one that was begun before records were erased is refused by it."""
+
 READ_OF_COLUMNS = pa.schema(
     [("_refetch", pa.int64()), ("_snapshot", pa.int32()), (SEEN_UNTIL, pa.timestamp("us", "UTC")), _ENTRY_FIELD]
 )
@@ -48,13 +59,28 @@ def name_of(entity: str) -> str:
 
 
 class Snapshots(SnapshotReads):
-    """A handle on one snapshot of an entity's snapshot table."""
+    """A handle on one snapshot of an entity's snapshot table. What is added has no record that was erased."""
+
+    def __init__(self, table: Table, warehouse: Warehouse | None = None) -> None:
+        """`warehouse`: of a handle that is written through."""
+        super().__init__(table)
+        self._warehouse = warehouse
+
+    @property
+    def _erased(self) -> ErasedRecords:
+        return erased_records(self._warehouse) if self._warehouse is not None else NONE
+
+    def _without_erased(self, rows: pa.Table) -> pa.Table:
+        if self._warehouse is None:
+            return rows
+        about_others = without_erased_companions(self._warehouse, self.table.name.removeprefix(f"{LAYER}/"), rows)
+        return self._erased.without(about_others)
 
     @classmethod
     def open(cls, warehouse: Warehouse, entity: str) -> Snapshots | None:
         """Return the newest state, None when no snapshot was ever begun."""
         table = Table.open(warehouse, name_of(entity))
-        return cls(table) if table else None
+        return cls(table, warehouse) if table else None
 
     @classmethod
     def open_or_create(cls, warehouse: Warehouse, entity: str, columns: Sequence[Column]) -> Snapshots:
@@ -67,7 +93,7 @@ class Snapshots(SnapshotReads):
             partition_by=["_snapshot"],
             statistics_on=["Id", "_position", "_refetch"],
         )
-        return cls(table)
+        return cls(table, warehouse)
 
     def go_on_from(self, number: int, read_back: int) -> None:
         """Let the numbers of a new table follow those of the one whose place it will take."""
@@ -80,7 +106,13 @@ class Snapshots(SnapshotReads):
         return checkpoint.versions() | {has_watermark_on(channel): checkpoint.complete}
 
     def begin(self, progress: SnapshotProgress) -> None:
-        """Note the watermark and the job before the first page is read."""
+        """Note the watermark and the job before the first page is read.
+
+        Raises `ConcurrentCommit` where a snapshot with its number was begun already: by another process, after this one
+        had looked and before it opened the table. Rows of two readings under one number would count twice.
+        """
+        if self.last_number() >= progress.snapshot_number:
+            raise ConcurrentCommit(self.table.name, f"snapshot {progress.snapshot_number} was begun meanwhile")
         checkpoint = replace(self.checkpoint(), snapshot=progress.snapshot_number)
         self._commit([SnapshotEntry(progress).row(self.table.schema)], checkpoint)
 
@@ -96,6 +128,8 @@ class Snapshots(SnapshotReads):
         """Add one page, read up to `now_ms`, and the progress after it, in one commit; with the records whose rows, in
         this page or an earlier one, are not believed. With the last one the snapshot counts, unless it is not
         `believed` as a whole: then it waits for `accept`."""
+        page = self._without_erased(page)
+        erased = self._erased
         rows = page.append_column("_snapshot", pa.repeat(pa.scalar(progress.snapshot_number, pa.int32()), len(page)))
         rows = rows.append_column("_position", pa.repeat(pa.scalar(progress.position, pa.int64()), len(page)))
         started = pa.scalar(progress.started_at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
@@ -114,6 +148,7 @@ class Snapshots(SnapshotReads):
                 "_unread": each.unread,
             }
             for each in untrusted
+            if not erased.keeps_out(each.record_id)
         ]
         if marks:
             rows = pa.concat_tables([rows, pa.Table.from_pylist(marks, schema=rows.schema)]).sort_by("Id")
@@ -151,13 +186,14 @@ class Snapshots(SnapshotReads):
     def _add_reading(
         self, rows: pa.Table, now_ms: int, seen_until: datetime | None, versions: Mapping[str, int]
     ) -> int:
+        rows = self._without_erased(rows)
         number, count = self.last_read_back() + 1, len(rows)
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), count))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(READ_BACK, pa.int32()), count))
         seen = pa.scalar(seen_until, READ_OF_COLUMNS.field(SEEN_UNTIL).type)
         rows = rows.append_column(READ_OF_COLUMNS.field(SEEN_UNTIL), pa.repeat(seen, count))
         rows = rows.append_column(_ENTRY_FIELD, pa.nulls(count, pa.string()))
-        self.table.append(rows, {"refetch": number, "read_at": now_ms, **versions}, {})
+        self._append(rows, {"refetch": number, "read_at": now_ms, **versions})
         return number
 
     def _columns(self) -> set[str]:
@@ -192,4 +228,11 @@ class Snapshots(SnapshotReads):
     ) -> None:
         """Commit what is new of the checkpoint: a read-back beside a snapshot that is being read is no conflict."""
         every = pa.concat_tables([self.table.schema.empty_table(), *rows], promote_options="default")
-        self.table.append(every, {**checkpoint.news_since(self.checkpoint()), **beside}, {})
+        self._append(every, {PAGES: 0, **checkpoint.news_since(self.checkpoint()), **beside})
+
+    def _append(self, rows: pa.Table, versions: Mapping[str, int]) -> None:
+        if self._warehouse is None:
+            self.table.append(rows, versions, {})
+            return
+        with refused_without_a_trace(self._warehouse, self.table.name, "Id"):
+            self.table.append(rows, versions, {})

@@ -10,19 +10,21 @@ from typing import Any, cast
 
 import dagster as dg
 
-from sfcdc_assets.orchestration.table_metadata import timestamp
+from sfcdc_assets.orchestration.table_metadata import COLUMNS, LINEAGE, SCHEMA, timestamp
 from sfcdc_assets.runtime import clock
 
 BUSY_SECONDS, CALM_SECONDS = 86_400.0, 600.0
 """How old a report of the same columns is at most while there are newer ones without: on a stream that goes on, and at
 the end of a run, which may be the last for long. Younger than what is deleted of the event log."""
-SCHEMA, LINEAGE = "dagster/column_schema", "dagster/column_lineage"
 OF_THE_TABLE = (
     SCHEMA,
+    COLUMNS,
     LINEAGE,
     "dagster/table_name",
     "dagster/storage_kind",
     "dagster/uri",
+    "table",
+    "location",
     "object",
     "object_kind",
 )
@@ -38,7 +40,7 @@ def with_new_columns(
 ) -> dg.AssetMaterialization:
     """Return the next materialization of a partition: without what its table is if one of the last `within_seconds` has
     the same. `columns_reported_in` then leads to its run, if a run made it; `run_id` is the run that reports."""
-    if SCHEMA not in event.metadata:
+    if SCHEMA not in event.metadata and COLUMNS not in event.metadata:
         return event
     return event.with_metadata(_metadata(instance, event, run_id, within_seconds))
 

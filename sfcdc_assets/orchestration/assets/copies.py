@@ -18,6 +18,7 @@ from types import TracebackType
 from sfcdc_assets.entities.entities import EntityState
 from sfcdc_assets.orchestration.assets.reports import Log
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
+from sfcdc_assets.runtime.errors import counted
 
 AT_ONCE = 4
 """Bulk jobs that are open beside each other; each has a page in memory, some tens of MB."""
@@ -28,7 +29,7 @@ class CopyPaused(Exception):
 
     def __init__(self, entity: str, rows: int, reason: str) -> None:
         self.entity, self.rows, self.reason = entity, rows, reason
-        how = f"its copy pauses after {rows:,} rows" if rows else "its copy waits"
+        how = f"its copy pauses after {counted(rows, 'row')}" if rows else "its copy waits"
         super().__init__(f"{entity}: {how}: {reason}. The next run goes on.")
 
 

@@ -8,9 +8,13 @@ from itertools import pairwise
 
 import dagster as dg
 from dagster._core.events import AssetMaterializationPlannedData, DagsterEvent
+from dagster._core.execution.plan.objects import StepFailureData
 
 from sfcdc_assets.orchestration.table_metadata import Metadata
 from sfcdc_assets.runtime.errors import SfcdcError
+
+TOLD = "told"
+"""Metadata of a failure: what of its reason may leave the machine, in a notice."""
 
 
 class UnknownEntity(SfcdcError):
@@ -37,17 +41,48 @@ def failure_of(entity: str, error: BaseException) -> dg.Failure:
     description = first_line(error)
     if not description.startswith(f"{entity}:"):
         description = f"{entity}: {description}"
-    return dg.Failure(description, metadata={"failed_entities": entity}, allow_retries=False)
+    metadata = {"failed_entities": entity, TOLD: f"{entity}: {without_values(error).removeprefix(f'{entity}: ')}"}
+    return dg.Failure(description, metadata=metadata, allow_retries=False)
 
 
 def failure_of_some(failures: Mapping[str, BaseException]) -> dg.Failure:
     """Return what a step over several entities ends with, after the others are done."""
     description = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
+    told = "; ".join(f"{entity}: {without_values(error).rstrip('.')}" for entity, error in failures.items())
     return dg.Failure(
         f"Failed: {description.removesuffix('.')}. All other entities of this run are done.",
-        metadata={"failed_entities": ", ".join(failures)},
+        metadata={"failed_entities": ", ".join(failures), TOLD: told},
         allow_retries=False,
     )
+
+
+def without_values(error: BaseException) -> str:
+    """Return why something failed, as it may leave the machine: in the words of an error of ours or of the operating
+    system. Any other's message may quote a record, so of that one there is the class."""
+    if isinstance(error, SfcdcError):
+        return first_line(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__} (the run's log has its message)"
+
+
+def told_of(step: StepFailureData) -> str | None:
+    """Return why a step failed, as it may leave the machine (`without_values`)."""
+    if step.user_failure_data is not None:
+        told = step.user_failure_data.metadata.get(TOLD)
+        return str(told.value) if told is not None else step.user_failure_data.description
+    error = (step.error.cause or step.error) if step.error is not None else None
+    if error is None or not error.cls_name:
+        return None
+    if error.cls_name in {each.__name__ for each in _classes_below(SfcdcError)}:
+        return error.message.strip().splitlines()[0].partition(f"{error.cls_name}: ")[2]
+    return f"{error.cls_name} (the run's log has its message)"
+
+
+def _classes_below(kind: type[Exception]) -> Iterator[type[Exception]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _classes_below(each)
 
 
 def mark_as_failed(context: dg.OpExecutionContext, keys: Iterable[dg.AssetKey], entity: str) -> None:

@@ -10,25 +10,27 @@ from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.lost_checkpoints import known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.orchestration.assets.keys import EVENT_KEYS
-from sfcdc_assets.orchestration.table_metadata import Metadata, lag_seconds, sample_rows, table_metadata
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.table_metadata import Metadata, lag_seconds, partition_metadata
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.channel_kinds import folder_of, kind_of, table_of
 
 
-def event_materialization(warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
+def event_materialization(assets: OrgAssets, warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
     """Return what a reading brought, of the channel's partition."""
     tags = {"dagster/data_version": str(report.position)}
-    key, partition = EVENT_KEYS[kind_of(report.channel)], folder_of(report.channel)
-    return dg.AssetMaterialization(key, partition=partition, metadata=event_metadata(warehouse, report), tags=tags)
+    key, partition = assets.keys.of_events(kind_of(report.channel)), folder_of(report.channel)
+    return dg.AssetMaterialization(
+        key, partition=partition, metadata=event_metadata(assets, warehouse, report), tags=tags
+    )
 
 
-def event_metadata(warehouse: Warehouse, report: LandingReport) -> Metadata:
+def event_metadata(assets: OrgAssets, warehouse: Warehouse, report: LandingReport) -> Metadata:
     """Figures of the reading, then the table; of a lost checkpoint, what it means."""
     name = table_of(report.channel)
     table = EventTable.open(warehouse, report.channel)
     rows = table.table.count() if table else 0
-    shown = sample_rows()
+    shown = assets.settings().sample_rows
     newest = table.newest(report.channel, max(shown, 1)) if table else pa.table({})
     metadata: Metadata = {
         "channel": report.channel,
@@ -44,4 +46,4 @@ def event_metadata(warehouse: Warehouse, report: LandingReport) -> Metadata:
     if report.lost_checkpoint:
         metadata["lost_checkpoint"] = str(known_losses(warehouse, report.channel)[0])
     schema = table.table.schema if table else pa.schema([])
-    return metadata | table_metadata(warehouse.uri(name), name, rows, schema, newest.slice(0, shown))
+    return metadata | partition_metadata(warehouse.uri(name), name, rows, schema, newest.slice(0, shown))

@@ -4,18 +4,17 @@ table, so its materialization by a person is one more reading of the stream."""
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
+import pyarrow as pa
 
+from sfcdc_assets.event_channels.event_rows import table_schema
 from sfcdc_assets.landing.poll_timeouts import NOW
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.assets.entity_failures import results
 from sfcdc_assets.orchestration.assets.event_metadata import event_metadata
-from sfcdc_assets.orchestration.assets.keys import EVENT_KEYS, EVENT_PARTITIONS
-from sfcdc_assets.orchestration.assets.specs import owners
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.assets.specs import layer_spec, with_columns
+from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.settings.channel_kinds import APPEND_ONLY, ChannelKind, folder_of, kind_of
-from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.settings.settings import load_settings
 
 DESCRIPTIONS = {
     ChannelKind.PUSH_TOPIC: "Notifications of PushTopics, a table a topic (a filtered subscription has its own): what "
@@ -41,44 +40,47 @@ class UnknownChannel(SfcdcError):
         super().__init__(f"{folder}: no configured channel has this table ({known}). Add one to SFCDC_CHANNELS.")
 
 
-def build_event_tables(channels: Sequence[str]) -> list[dg.AssetsDefinition]:
+def build_event_tables(assets: OrgAssets, channels: Sequence[str]) -> list[dg.AssetsDefinition]:
     """One asset for each kind among the channels."""
     present = {kind_of(channel) for channel in channels}
-    return [_build(kind) for kind in APPEND_ONLY if kind in present]
+    return [_build(assets, kind) for kind in APPEND_ONLY if kind in present]
 
 
-def _build(kind: ChannelKind) -> dg.AssetsDefinition:
+def _build(assets: OrgAssets, kind: ChannelKind) -> dg.AssetsDefinition:
+    key = assets.keys.of_events(kind)
+
     @dg.multi_asset(
-        name=kind.value,
+        name=assets.name(kind.value),
         specs=[
-            dg.AssetSpec(
-                EVENT_KEYS[kind],
-                description=as_set_here(DESCRIPTIONS[kind] + _ALL),
-                group_name="landing",
-                kinds={"deltalake", _KINDS.get(kind, "salesforce")},
-                owners=owners(),
-                metadata={"documentation": dg.MetadataValue.text(f"docs/tables.md, `{kind.value}`")},
+            with_columns(
+                layer_spec(
+                    assets,
+                    key,
+                    [],
+                    "landing",
+                    {"deltalake", _KINDS.get(kind, "salesforce")},
+                    DESCRIPTIONS[kind] + _ALL,
+                    code_version=None,
+                ),
+                table_schema(pa.schema([])),
             )
         ],
-        partitions_def=EVENT_PARTITIONS[kind],
+        partitions_def=assets.folders(kind),
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
-    def event_tables(
-        context: dg.AssetExecutionContext, lake: LakeResource, org: OrgResource
-    ) -> Iterator[dg.MaterializeResult[None]]:
+    def event_tables(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         """Land what the run's channels bring."""
-        warehouse, settings = lake.warehouse(), load_settings()
+        warehouse, settings = assets.warehouse(), assets.settings()
         known = {folder_of(each): each for each in settings.event_channels if kind_of(each) is kind}
         for folder in context.partition_keys:
             if folder not in known:
                 raise UnknownChannel(folder, list(known.values()))
         settle, run_id = settings.settle_seconds, context.run.run_id
-        with org.connect(warehouse) as connected, Poller(warehouse, connected, settle, run_id=run_id) as landing:
+        with assets.connect(warehouse) as connected, Poller(warehouse, connected, settle, run_id=run_id) as landing:
             reports = {folder: landing.land(known[folder], NOW) for folder in context.partition_keys}
         for report in reports.values():
             context.log.info(f"{report.channel}: {counted(report.count, 'event')} landed, position {report.position}")
-        key = EVENT_KEYS[kind]
-        metadata = {folder: {key: event_metadata(warehouse, report)} for folder, report in reports.items()}
+        metadata = {folder: {key: event_metadata(assets, warehouse, report)} for folder, report in reports.items()}
         versions = {folder: {key: str(report.position)} for folder, report in reports.items()}
         yield from results(context, metadata, versions)
 

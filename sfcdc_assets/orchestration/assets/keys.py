@@ -1,43 +1,92 @@
-"""The keys of the assets, which begin with the name of the org where there are several, and their partitions."""
+"""The keys of one org's assets, which begin with the prefix that its definitions were built with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import dagster as dg
 
-from sfcdc_assets.settings.channel_kinds import APPEND_ONLY, ChannelKind
-from sfcdc_assets.settings.setting_values import of_this_org, this_org
+from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of
 
-ORG = this_org()
-"""The org that the definitions of this process are of; None where there is only one."""
-PREFIX = ("salesforce",) if ORG is None else ("salesforce", ORG)
-
-
-def asset_key(name: str) -> dg.AssetKey:
-    """`salesforce/<name>`; of one of several orgs `salesforce/<org>/<name>`."""
-    return dg.AssetKey([*PREFIX, name])
+_LAYERS = frozenset(
+    {
+        *("snapshot", "raw_events", "text_fields", "gap_reconciliation", "current_state", "history"),
+        *("consistent_cuts", "push_topic_state", "views"),
+    }
+)
 
 
-SNAPSHOT_KEY = asset_key("snapshot")
-RAW_EVENTS_KEY = asset_key("raw_events")
-TEXT_FIELDS_KEY = asset_key("text_fields")
-GAP_RECONCILIATION_KEY = asset_key("gap_reconciliation")
-CURRENT_STATE_KEY = asset_key("current_state")
-HISTORY_KEY = asset_key("history")
-CONSISTENT_CUTS_KEY = asset_key("consistent_cuts")
+@dataclass(frozen=True)
+class AssetKeys:
+    """`prefix`: the parts that every key begins with; `("salesforce",)` gives `salesforce/current_state`."""
 
-EVENT_KEYS = {kind: asset_key(kind.value) for kind in APPEND_ONLY}
-"""Of channels that carry no change events: an asset a kind."""
+    prefix: tuple[str, ...]
 
-PUSH_TOPIC_STATE_KEY = asset_key("push_topic_state")
+    def of(self, name: str) -> dg.AssetKey:
+        """Return `<prefix>/<name>`."""
+        return dg.AssetKey([*self.prefix, name])
 
-TABLE_KEYS = (TEXT_FIELDS_KEY, GAP_RECONCILIATION_KEY, CURRENT_STATE_KEY, HISTORY_KEY)
-"""What one reading of an entity's rows and their changes gives, all together."""
+    def of_channel(self, channel: str) -> dg.AssetKey:
+        """`/data/ChangeEvents` -> `salesforce/ChangeEvents`."""
+        return self.of(folder_of(channel))
 
+    def of_events(self, kind: ChannelKind) -> dg.AssetKey:
+        """Return that of the channels of a kind that carries no change events."""
+        return self.of(kind.value)
 
-ENTITY = dg.DynamicPartitionsDefinition(name=of_this_org("salesforce_entity"))
-"""API names of entities. Dagster's list of keys may be lost: the sensor rebuilds it from the tables and the org."""
+    def of_entity(self, entity: str) -> dg.AssetKey:
+        """Return that of an entity's own asset: `Opportunity` -> `salesforce/opportunity`, as its view in SQL is
+        named. An entity that is called as one of the layers has `_entity` after it."""
+        name = entity.lower()
+        return self.of(f"{name}_entity" if name in _LAYERS else name)
 
-EVENT_PARTITIONS = {
-    ChannelKind.PUSH_TOPIC: dg.DynamicPartitionsDefinition(name=of_this_org("salesforce_push_topic")),
-    ChannelKind.GENERIC: dg.DynamicPartitionsDefinition(name=of_this_org("salesforce_generic_channel")),
-    ChannelKind.PLATFORM_EVENT: dg.DynamicPartitionsDefinition(name=of_this_org("salesforce_platform_event")),
-}
-"""Folders of the channels' tables (see `channel_kinds.folder_of`)."""
+    @cached_property
+    def snapshot(self) -> dg.AssetKey:
+        """Rows as read from the org."""
+        return self.of("snapshot")
+
+    @cached_property
+    def raw_events(self) -> dg.AssetKey:
+        """Delivered events."""
+        return self.of("raw_events")
+
+    @cached_property
+    def text_fields(self) -> dg.AssetKey:
+        """Values of large text fields."""
+        return self.of("text_fields")
+
+    @cached_property
+    def gap_reconciliation(self) -> dg.AssetKey:
+        """The reconciliation ledgers."""
+        return self.of("gap_reconciliation")
+
+    @cached_property
+    def current_state(self) -> dg.AssetKey:
+        """Records as they are."""
+        return self.of("current_state")
+
+    @cached_property
+    def history(self) -> dg.AssetKey:
+        """Records as they were."""
+        return self.of("history")
+
+    @cached_property
+    def consistent_cuts(self) -> dg.AssetKey:
+        """Positions at which all tables stood together."""
+        return self.of("consistent_cuts")
+
+    @cached_property
+    def push_topic_state(self) -> dg.AssetKey:
+        """What is known of the records of PushTopics."""
+        return self.of("push_topic_state")
+
+    @cached_property
+    def views(self) -> dg.AssetKey:
+        """Files with views for other tools."""
+        return self.of("views")
+
+    @property
+    def of_tables(self) -> tuple[dg.AssetKey, ...]:
+        """What one reading of an entity's rows and their changes gives, all together."""
+        return (self.text_fields, self.gap_reconciliation, self.current_state, self.history)

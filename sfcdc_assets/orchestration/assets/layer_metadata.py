@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from sfcdc_assets.apply.apply_changes import ApplyReport
 from sfcdc_assets.apply.catch_up import Applied
-from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX
-from sfcdc_assets.entities.entity_facts import readable_facts
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import (
     consistent_cuts,
@@ -29,16 +27,24 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.orchestration.assets import column_lineage
-from sfcdc_assets.orchestration.assets.specs import channel_key
+from sfcdc_assets.orchestration.assets.keys import AssetKeys
 from sfcdc_assets.orchestration.assets.tables_metadata import TableLook
 from sfcdc_assets.orchestration.assets.unreported_batches import HeldBatches
-from sfcdc_assets.orchestration.table_metadata import Metadata, lag_seconds, sample_rows, table_metadata, timestamp
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.table_metadata import (
+    Metadata,
+    lag_seconds,
+    partition_metadata,
+    sample_metadata,
+    table_metadata,
+    timestamp,
+)
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.object_description import ObjectDescription
-from sfcdc_assets.schema_evolution.schema_changes import SchemaChange, is_retired, schema_changes
+from sfcdc_assets.schema_evolution.schema_changes import SchemaChange, schema_changes
 
 
-def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
+def channel_materialization(assets: OrgAssets, warehouse: Warehouse, report: LandingReport) -> dg.AssetMaterialization:
     """Return where a channel stands after a poll; if its checkpoint was lost, why, and which time is bridged by reading
     the org. Dagster's graph shows an external asset that was only ever observed as missing."""
     metadata: Metadata = {
@@ -56,10 +62,11 @@ def channel_materialization(warehouse: Warehouse, report: LandingReport) -> dg.A
         metadata["bridged_to"] = dg.MetadataValue.timestamp(lost.lost_at)
         if lost.last_landed_at:
             metadata["bridged_from"] = dg.MetadataValue.timestamp(lost.last_landed_at)
-    return dg.AssetMaterialization(channel_key(report.channel), metadata=metadata)
+    return dg.AssetMaterialization(assets.keys.of_channel(report.channel), metadata=metadata)
 
 
 def raw_events_metadata(
+    assets: OrgAssets,
     warehouse: Warehouse,
     report: LandingReport,
     entities: Collection[str],
@@ -75,24 +82,24 @@ def raw_events_metadata(
         lags = {entity: lag_seconds(oldest, now_ms)["lag_seconds"] for entity, oldest in report.oldest.items()}
     events = RawEvents.open(warehouse)
     last, rows = events.last_positions(report.channel), events.counts()
-    newest = _newest(events, entities, report.channel)
-    facts = readable_facts(warehouse, dict.fromkeys(entities, report.channel))
-    fields = {entity: _fields(each.schema) for entity, each in facts.items()}
-    uri, schema = warehouse.uri(raw_events.NAME), events.table.schema
+    newest = _newest(events, entities, report.channel, assets.settings().sample_rows)
+    of_table = table_metadata(
+        warehouse.uri(raw_events.NAME),
+        raw_events.NAME,
+        events.table.schema,
+        column_lineage.of_raw_events(assets.keys, report.channel),
+    )
     return {
         entity: (
             _raw_events_metadata(
                 report,
                 entity,
                 lags,
-                table_metadata(
-                    uri,
-                    raw_events.NAME,
-                    rows.get(entity, 0),
-                    schema,
-                    newest.get(entity),
-                    column_lineage.of_raw_events(report.channel, entity, fields.get(entity, _fields(None))),
-                ),
+                {
+                    **of_table,
+                    "dagster/partition_row_count": rows.get(entity, 0),
+                    **sample_metadata(newest.get(entity)),
+                },
             ),
             str(last.get(entity, 0)),
         )
@@ -100,8 +107,7 @@ def raw_events_metadata(
     }
 
 
-def _newest(events: RawEvents, entities: Collection[str], channel: str) -> Mapping[str, pa.Table]:
-    count = sample_rows()
+def _newest(events: RawEvents, entities: Collection[str], channel: str, count: int) -> Mapping[str, pa.Table]:
     return events.newest(entities, channel, count) if count else {}
 
 
@@ -121,20 +127,20 @@ def _raw_events_metadata(report: LandingReport, entity: str, lags: Mapping[str, 
     }
 
 
-def text_fields_metadata(warehouse: Warehouse, report: ApplyReport, table: TableLook) -> Metadata:
+def text_fields_metadata(keys: AssetKeys, warehouse: Warehouse, report: ApplyReport, table: TableLook) -> Metadata:
     """Return how many values the batch added, and a sample of them."""
     name = text_fields.name_of(report.entity)
-    lineage = column_lineage.of_text_fields()
+    lineage = column_lineage.of_text_fields(keys)
     return {
         "values_added": report.texts,
         "rows": table.rows,
         "to_position": report.to_position,
         "delta_version": table.version,
-        **table_metadata(warehouse.uri(name), name, table.rows, table.schema, table.sample, lineage),
+        **partition_metadata(warehouse.uri(name), name, table.rows, table.schema, table.sample, lineage),
     }
 
 
-def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied, table: TableLook) -> Metadata:
+def gap_reconciliation_metadata(keys: AssetKeys, warehouse: Warehouse, applied: Applied, table: TableLook) -> Metadata:
     """Entries opened, healed and still open, and what the healing cost."""
     report, read = applied.report, applied.read
     name = gap_reconciliation.name_of(report.entity)
@@ -146,13 +152,13 @@ def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied, table: T
         "changes_waiting": report.waiting,
         "rows": table.rows,
         "delta_version": table.version,
-        **table_metadata(
+        **partition_metadata(
             warehouse.uri(name),
             name,
             table.rows,
             table.schema,
             table.sample,
-            column_lineage.of_gap_reconciliation(),
+            column_lineage.of_gap_reconciliation(keys),
         ),
     }
     if read is not None:
@@ -171,7 +177,7 @@ def gap_reconciliation_metadata(warehouse: Warehouse, applied: Applied, table: T
 
 
 def history_metadata(
-    warehouse: Warehouse, report: ApplyReport, table: TableLook, described: ObjectDescription | None
+    keys: AssetKeys, warehouse: Warehouse, report: ApplyReport, table: TableLook, described: ObjectDescription | None
 ) -> Metadata:
     """Return how many versions the batch added, and a sample of the superseded ones."""
     name = history.name_of(report.entity)
@@ -180,13 +186,13 @@ def history_metadata(
         "rows": table.rows,
         "to_position": report.to_position,
         "delta_version": table.version,
-        **table_metadata(
+        **partition_metadata(
             warehouse.uri(name),
             name,
             table.rows,
             table.schema,
             table.sample,
-            column_lineage.of_history(table.schema),
+            column_lineage.of_history(keys),
             described,
         ),
     }
@@ -205,12 +211,12 @@ def consistent_cuts_metadata(warehouse: Warehouse, cut: Cut) -> Metadata:
         **lag_seconds(cut.commit_timestamp, clock.now_ms()),
         "tables": dict(cut.tables),
         "dagster/row_count": table.count(),
-        **table_metadata(uri, consistent_cuts.NAME, None, table.schema),
+        **table_metadata(uri, consistent_cuts.NAME, table.schema),
     }
 
 
 def current_state_metadata(
-    warehouse: Warehouse, held: HeldBatches, table: TableLook, described: ObjectDescription | None
+    keys: AssetKeys, warehouse: Warehouse, held: HeldBatches, table: TableLook, described: ObjectDescription | None
 ) -> Metadata:
     """Return what a batch did to the table, how far it is, how the run changed its columns, a sample of its newest
     rows."""
@@ -241,13 +247,13 @@ def current_state_metadata(
         "snapshot": report.snapshot,
         **({"object": described.label, "object_kind": _kind(described)} if described else {}),
         "schema_changes": "; ".join(map(str, changes_of(report))) or "none",
-        **table_metadata(
+        **partition_metadata(
             warehouse.uri(name),
             name,
             report.rows,
             report.schema,
             table.sample,
-            column_lineage.of_current_state(report.schema),
+            column_lineage.of_current_state(keys),
             described,
         ),
     }
@@ -256,12 +262,6 @@ def current_state_metadata(
 def changes_of(report: ApplyReport) -> Sequence[SchemaChange]:
     """Return how a run has changed the columns of an entity's table."""
     return schema_changes(report.schema_before, report.schema)
-
-
-def _fields(table: pa.Schema | None) -> list[str]:
-    """Return the fields that the entity's events bring, as far as its table has them."""
-    schema = pa.schema([]) if table is None else table
-    return [field.name for field in schema if not field.name.startswith(SYSTEM_COLUMN_PREFIX) and not is_retired(field)]
 
 
 def _kind(described: ObjectDescription) -> str:

@@ -8,34 +8,17 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 
 from sfcdc_assets.lake.maintenance.maintain import TableDone
-from sfcdc_assets.orchestration.assets.keys import (
-    CONSISTENT_CUTS_KEY,
-    CURRENT_STATE_KEY,
-    GAP_RECONCILIATION_KEY,
-    HISTORY_KEY,
-    RAW_EVENTS_KEY,
-    SNAPSHOT_KEY,
-    TEXT_FIELDS_KEY,
-)
-
-_KEYS = (
-    CONSISTENT_CUTS_KEY,
-    CURRENT_STATE_KEY,
-    GAP_RECONCILIATION_KEY,
-    HISTORY_KEY,
-    SNAPSHOT_KEY,
-    TEXT_FIELDS_KEY,
-)
+from sfcdc_assets.orchestration.assets.keys import AssetKeys
 
 
-def by_asset(done: Sequence[TableDone]) -> Mapping[dg.AssetKey, Sequence[TableDone]]:
+def by_asset(keys: AssetKeys, done: Sequence[TableDone]) -> Mapping[dg.AssetKey, Sequence[TableDone]]:
     """Return the assets something was done to, with their tables; what no asset stands for is reported with
     `raw_events`."""
-    known = {key.path[-1]: key for key in _KEYS}
+    known = {key.path[-1]: key for key in (keys.consistent_cuts, keys.snapshot, *keys.of_tables)}
     found: dict[dg.AssetKey, list[TableDone]] = defaultdict(list)
     for each in done:
         if each.is_worth_telling:
-            found[known.get(each.table.partition("/")[0], RAW_EVENTS_KEY)].append(each)
+            found[known.get(each.table.partition("/")[0], keys.raw_events)].append(each)
     return found
 
 

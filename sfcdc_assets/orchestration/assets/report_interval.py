@@ -20,9 +20,10 @@ class Pace:
     def __init__(self) -> None:
         self._reported: dict[Hashable, float] = {}
 
-    def is_due(self, what: Hashable) -> bool:
-        """Return whether it was not reported within this time."""
-        return clock.current().monotonic() - self._reported.get(what, float("-inf")) >= EVERY_SECONDS
+    def is_due(self, what: Hashable, every_seconds: float | None = None) -> bool:
+        """Return whether it was not reported within this time; by default, `EVERY_SECONDS`."""
+        least = EVERY_SECONDS if every_seconds is None else every_seconds
+        return clock.current().monotonic() - self._reported.get(what, float("-inf")) >= least
 
     def reported(self, what: Hashable) -> None:
         """Note that it is reported now."""

@@ -27,16 +27,8 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.orchestration.assets.column_reports import BUSY_SECONDS, CALM_SECONDS, with_new_columns
-from sfcdc_assets.orchestration.assets.keys import (
-    CONSISTENT_CUTS_KEY,
-    CURRENT_STATE_KEY,
-    GAP_RECONCILIATION_KEY,
-    HISTORY_KEY,
-    RAW_EVENTS_KEY,
-    SNAPSHOT_KEY,
-    TABLE_KEYS,
-    TEXT_FIELDS_KEY,
-)
+from sfcdc_assets.orchestration.assets.front_doors import WAY_TO_ASSETS, UnreportedDoors
+from sfcdc_assets.orchestration.assets.keys import AssetKeys
 from sfcdc_assets.orchestration.assets.layer_metadata import (
     changes_of,
     channel_materialization,
@@ -48,11 +40,12 @@ from sfcdc_assets.orchestration.assets.layer_metadata import (
     text_fields_metadata,
 )
 from sfcdc_assets.orchestration.assets.report_interval import Pace
-from sfcdc_assets.orchestration.assets.specs import CODE_VERSION, channel_key
+from sfcdc_assets.orchestration.assets.specs import CODE_VERSION
 from sfcdc_assets.orchestration.assets.tables_metadata import TablesLook, look_again, look_of_batch
 from sfcdc_assets.orchestration.assets.unreported_batches import HeldBatches
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
-from sfcdc_assets.orchestration.table_metadata import Metadata, sample_rows, table_metadata
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.table_metadata import Metadata, partition_metadata
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
@@ -119,22 +112,27 @@ class RunReports(ApplyListener):
 
     def __init__(
         self,
+        assets: OrgAssets,
         instance: dg.DagsterInstance,
         warehouse: Warehouse,
         entities: Mapping[str, str],
         run_id: str | None = None,
         *,
         with_columns: bool = False,
+        without_asset: str | None = None,
     ) -> None:
         """`with_columns`: whoever launched the run looks at its reports, which have the tables' columns whatever was
-        reported before."""
+        reported before. `without_asset`: which entities have come since definitions loaded."""
+        self._assets = assets
         self._instance = instance
         self._warehouse = warehouse
         self._entities = entities
         self._run_id = run_id
         self._with_columns = with_columns
+        self._without_asset = without_asset
         self._within_seconds = CALM_SECONDS
         self._pace = Pace()
+        self._doors = UnreportedDoors(assets)
         self._landed: dict[str, HeldLandings] = {}
         self._batches: dict[str, HeldBatches] = {}
         self._left_out: dict[str, tuple[HeldBatches, list[dg.AssetKey]]] = {}
@@ -149,6 +147,9 @@ class RunReports(ApplyListener):
     def take(self, *, is_calm: bool = True) -> list[Event]:
         """All that has come since the last time, as one report of each partition. `is_calm`: it may be long until the
         next one, so that what the tables are is repeated sooner, and tables are reported that stayed as they were."""
+        if self._without_asset is not None:
+            self.log.warning(f"Without an asset of their own: {self._without_asset}, before {WAY_TO_ASSETS}")
+            self._without_asset = None
         self._within_seconds = CALM_SECONDS if is_calm else BUSY_SECONDS
         return self._take(at_once=True, of_all=is_calm)
 
@@ -168,7 +169,7 @@ class RunReports(ApplyListener):
     def committed(self, report: ApplyReport, tables: EntityTables) -> None:
         """Look at what is to be reported of an entity's tables beside the commits of others, through handles that are
         open. A look that fails is made once more when the entity is reported: its commit stands."""
-        look = outcome_of(look_of_batch, report, tables)
+        look = outcome_of(look_of_batch, report, tables, self._assets.settings().sample_rows)
         if not isinstance(look, Exception):
             self._looks[report.entity] = look
 
@@ -187,12 +188,14 @@ class RunReports(ApplyListener):
         batch = HeldBatches.of(applied)
         kinds = (report.inserted, report.updated, report.deleted)
         notify(BatchApplied(report.entity, *kinds, batch.lag, report.suspects_healed))
+        self._doors.moved(report.entity)
         held = self._batches.get(report.entity)
         self._batches[report.entity] = batch if held is None else held.and_then(batch)
 
     def cut(self, cut: Cut) -> None:
         """Add a materialization of the cuts: the newest stands for those that were not reported."""
         self._cuts[cut.channel] = cut
+        self._doors.cut(cut)
 
     def _take(self, *, at_once: bool, of_all: bool) -> list[Event]:
         events: list[Event] = []
@@ -201,9 +204,13 @@ class RunReports(ApplyListener):
         for entity in [entity for entity in self._batches if at_once or self._pace.is_due(entity)]:
             held = self._batches.pop(entity)
             self.log.info(described(held.applied.report))
-            keys = [key for key in TABLE_KEYS if of_all or has_changed(key, held.applied)]
+            keys = [
+                key
+                for key in self._assets.keys.of_tables
+                if of_all or has_changed(self._assets.keys, key, held.applied)
+            ]
             events += self._of_batches(held, keys)
-            self._left_out[entity] = (held, [key for key in TABLE_KEYS if key not in keys])
+            self._left_out[entity] = (held, [key for key in self._assets.keys.of_tables if key not in keys])
             self._pace.reported(entity)
         if of_all:
             for held, keys in self._left_out.values():
@@ -211,29 +218,31 @@ class RunReports(ApplyListener):
             self._left_out.clear()
         for channel in [channel for channel in self._cuts if at_once or self._pace.is_due(channel)]:
             cut = self._cuts.pop(channel)
-            self.log.info(f"{channel}: consistent cut at position {cut.position}, {len(cut.tables)} tables")
-            events.append(self._with_new_columns(cut_materialization(self._warehouse, cut)))
+            self.log.info(f"{channel}: consistent cut at position {cut.position}, {counted(len(cut.tables), 'table')}")
+            events.append(self._with_new_columns(cut_materialization(self._assets.keys, self._warehouse, cut)))
             self._pace.reported(channel)
-        return events
+        return events + [self._with_new_columns(door) for door in self._doors.take(self._warehouse, at_once=at_once)]
 
     def _of_landings(self, channel: str, landed: HeldLandings, *, at_once: bool) -> list[Event]:
         events: list[Event] = []
         taken = landed.take_channel(at_once=at_once)
         if taken is not None:
             self.log.info(f"{channel}: {counted(taken.count, 'event')} landed, position {taken.position}")
-            events.append(channel_materialization(self._warehouse, taken))
+            events.append(channel_materialization(self._assets, self._warehouse, taken))
         mine = [entity for entity, of in self._entities.items() if of == channel]
         found = landed.take_entities(at_once=at_once)
         if found is not None:
             events += map(
-                self._with_new_columns, raw_events_materializations(self._warehouse, found[0], mine, found[1])
+                self._with_new_columns,
+                raw_events_materializations(self._assets, self._warehouse, found[0], mine, found[1]),
             )
         return events
 
     def _of_batches(self, held: HeldBatches, keys: Sequence[dg.AssetKey]) -> list[Event]:
         applied, report = held.applied, held.applied.report
-        used = {RAW_EVENTS_KEY: report.to_position, SNAPSHOT_KEY: report.snapshot}
-        metadata = tables_metadata(self._warehouse, held, self._look(applied))
+        of = self._assets.keys
+        used = {of.raw_events: report.to_position, of.snapshot: report.snapshot}
+        metadata = tables_metadata(of, self._warehouse, held, self._look(applied))
         tags = tags_of_table(self._instance, data_version(applied), report.entity, used)
         return [
             self._with_new_columns(
@@ -252,7 +261,7 @@ class RunReports(ApplyListener):
         report = applied.report
         look = self._looks.pop(report.entity, None)
         if look is None or look.current_state.version != report.version or applied.read is not None:
-            look = look_again(self._warehouse, report)
+            look = look_again(self._warehouse, report, self._assets.settings().sample_rows)
         return look
 
 
@@ -263,25 +272,27 @@ class _Silent:
     warning = info
 
 
-def has_changed(key: dg.AssetKey, applied: Applied) -> bool:
+def has_changed(keys: AssetKeys, key: dg.AssetKey, applied: Applied) -> bool:
     """Return whether what a person sees of an entity's table is another than before these batches: most add no large
     text and have no entries, and of a table that stays as it is the next report can wait for the run's end."""
     report = applied.report
-    if key == TEXT_FIELDS_KEY:
+    if key == keys.text_fields:
         return report.texts > 0
-    if key == GAP_RECONCILIATION_KEY:
+    if key == keys.gap_reconciliation:
         return bool(report.suspects_opened or report.suspects_healed or report.open_suspects or applied.read)
     return True
 
 
-def tables_metadata(warehouse: Warehouse, held: HeldBatches, look: TablesLook) -> dict[dg.AssetKey, Metadata]:
+def tables_metadata(
+    keys: AssetKeys, warehouse: Warehouse, held: HeldBatches, look: TablesLook
+) -> dict[dg.AssetKey, Metadata]:
     """Return what is reported of each of an entity's tables."""
     applied, report = held.applied, held.applied.report
     return {
-        TEXT_FIELDS_KEY: text_fields_metadata(warehouse, report, look.text_fields),
-        GAP_RECONCILIATION_KEY: gap_reconciliation_metadata(warehouse, applied, look.gap_reconciliation),
-        CURRENT_STATE_KEY: current_state_metadata(warehouse, held, look.current_state, look.described),
-        HISTORY_KEY: history_metadata(warehouse, report, look.history, look.described),
+        keys.text_fields: text_fields_metadata(keys, warehouse, report, look.text_fields),
+        keys.gap_reconciliation: gap_reconciliation_metadata(keys, warehouse, applied, look.gap_reconciliation),
+        keys.current_state: current_state_metadata(keys, warehouse, held, look.current_state, look.described),
+        keys.history: history_metadata(keys, warehouse, report, look.history, look.described),
     }
 
 
@@ -292,48 +303,56 @@ def data_version(applied: Applied) -> str:
 
 
 def raw_events_materializations(
-    warehouse: Warehouse, report: LandingReport, mine: Collection[str], lags: Mapping[str, float] | None = None
+    assets: OrgAssets,
+    warehouse: Warehouse,
+    report: LandingReport,
+    mine: Collection[str],
+    lags: Mapping[str, float] | None = None,
 ) -> list[dg.AssetMaterialization]:
     """Return the materializations of the entities that the channel feeds: an event that landed from two channels is
     reported once. `lags`: as for `raw_events_metadata`."""
     touched = [entity for entity in report.events if entity in mine]
     return [
         dg.AssetMaterialization(
-            RAW_EVENTS_KEY,
+            assets.keys.raw_events,
             partition=entity,
             metadata=metadata,
-            tags=tags_of_root(version, [channel_key(report.channel)]),
+            tags=tags_of_root(version, [assets.keys.of_channel(report.channel)]),
         )
-        for entity, (metadata, version) in raw_events_metadata(warehouse, report, touched, lags).items()
+        for entity, (metadata, version) in raw_events_metadata(assets, warehouse, report, touched, lags).items()
     ]
 
 
-def snapshot_materialization(warehouse: Warehouse, report: SnapshotReport) -> dg.AssetMaterialization:
+def snapshot_materialization(
+    assets: OrgAssets, warehouse: Warehouse, report: SnapshotReport
+) -> dg.AssetMaterialization:
     """Return the materialization of an entity that was read whole."""
-    metadata, tags = snapshot_metadata(warehouse, report), tags_of_root(str(report.number))
-    return dg.AssetMaterialization(SNAPSHOT_KEY, partition=report.entity, metadata=metadata, tags=tags)
+    metadata, tags = snapshot_metadata(assets, warehouse, report), tags_of_root(str(report.number))
+    return dg.AssetMaterialization(assets.keys.snapshot, partition=report.entity, metadata=metadata, tags=tags)
 
 
-def snapshot_metadata(warehouse: Warehouse, report: SnapshotReport) -> Metadata:
+def snapshot_metadata(assets: OrgAssets, warehouse: Warehouse, report: SnapshotReport) -> Metadata:
     """Return how the snapshot was read, its watermark, and a sample of its rows."""
     name = snapshots.name_of(report.entity)
     table = Snapshots.open(warehouse, report.entity)
     assert table is not None
-    shown = ("channel", "number", "position", "pages", "resumed")
-    description = {key: value for key, value in asdict(report).items() if key in shown}
+    shown = ("channel", "number", "position", "pages", "resumed", "carried_from")
+    description = {key: value for key, value in asdict(report).items() if key in shown and value is not None}
     return {
         "rows": report.rows,
         "api_requests": report.calls,
         "seconds": round(report.seconds, 3),
         **description,
         "user_sees": report.sight.value,
-        **table_metadata(warehouse.uri(name), name, report.rows, table.table.schema, table.sample(sample_rows())),
+        **partition_metadata(
+            warehouse.uri(name), name, report.rows, table.table.schema, table.sample(assets.settings().sample_rows)
+        ),
     }
 
 
-def cut_materialization(warehouse: Warehouse, cut: Cut) -> dg.AssetMaterialization:
+def cut_materialization(keys: AssetKeys, warehouse: Warehouse, cut: Cut) -> dg.AssetMaterialization:
     """All tables of a channel stood at one position."""
-    return dg.AssetMaterialization(CONSISTENT_CUTS_KEY, metadata=consistent_cuts_metadata(warehouse, cut))
+    return dg.AssetMaterialization(keys.consistent_cuts, metadata=consistent_cuts_metadata(warehouse, cut))
 
 
 def described(report: ApplyReport) -> str:

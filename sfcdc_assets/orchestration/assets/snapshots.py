@@ -16,11 +16,13 @@ from sfcdc_assets.landing.run_lander import Lander
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
 from sfcdc_assets.orchestration.assets.reports import Log
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.carry_over import carry_over
 from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.org_reads.take_snapshot import SnapshotListener, SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import PageStored, SnapshotBegun, notify
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.salesforce.view_all import Sight
@@ -63,6 +65,7 @@ class SnapshotTaker:
         self.budget = SnapshotBudget(run.org, run.settings.snapshot_reserve_percent)
         self._begin: Callable[[], str | None] = self.budget.begins_a_job
         """Takes a job of the day; says why not, in a run that nobody waits for."""
+        self._records: Mapping[str, int] = {}
 
     def states(self, entities: Mapping[str, str]) -> list[EntityState]:
         """Return how far entities have come; payloads past their retention need a newer snapshot too."""
@@ -93,7 +96,7 @@ class SnapshotTaker:
         those that were begun what is left counts. Costs a request for each hundred of them."""
         if len(states) < 2:
             return dict.fromkeys((state.entity for state in states), None)
-        records = self._run.org.record_counts([state.entity for state in states])
+        self._records = records = self._run.org.record_counts([state.entity for state in states])
         entities = [state.entity for state in states]
         begun = zip(entities, side_by_side(self._rows_of_unfinished, entities, LOOKED_AT_ONCE), strict=True)
         # Of a table that cannot be read its copy says what is wrong.
@@ -111,19 +114,28 @@ class SnapshotTaker:
         """Read the entity whole. Raises what the org refuses, and `CopyPaused`, when there is a reason to, between two
         pages, while the org prepares them, or where it takes no more requests."""
         first = 0
+
+        def watermark(position: int) -> int:
+            return _alone(self._lock, lambda: self._watermarks.of(state.channel, position))
+
         if state.channel_changed:
             first = begin_on(self.warehouse, state.entity, state.channel)
+            carried = carry_over(self._run, ToCopy(state.entity, state.channel, first), watermark)
+            if carried is not None:
+                log.info(
+                    f"{state.entity}: {carried.channel} feeds it from position {carried.position} on, and "
+                    f"{carried.carried_from} did before; its table goes on"
+                )
+                return carried
             log.warning(f"{state.entity}: {state.channel} feeds it from now on, so it is read again")
         if reason := self._begin():
             raise CopyPaused(state.entity, 0, reason)
         notify(SnapshotBegun(state.entity))
         watched = _Watched(state.entity, log.info, why_not_now)
 
-        def watermark(position: int) -> int:
-            return _alone(self._lock, lambda: self._watermarks.of(state.channel, position))
-
         try:
-            report = take_snapshot(self._run, ToCopy(state.entity, state.channel, first), watermark, watched)
+            wanted = ToCopy(state.entity, state.channel, first, expected_rows=self._records.get(state.entity))
+            report = take_snapshot(self._run, wanted, watermark, watched)
         except ApiLimitReached as error:
             self.budget.ran_out(error)
             watched.pause_if_due()
@@ -156,7 +168,7 @@ class _Watched(SnapshotListener):
         notify(PageStored(progress.entity, progress.rows_done, progress.rows_expected, progress.complete))
         if time.monotonic() >= self._next:
             of = f" of {progress.rows_expected}" if progress.rows_expected else ""
-            self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {progress.pages_done} pages")
+            self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {counted(progress.pages_done, 'page')}")
             self._next = time.monotonic() + PROGRESS_SECONDS
         if not progress.complete:
             self.pause_if_due()
@@ -174,6 +186,7 @@ class _Watched(SnapshotListener):
 def _described(report: SnapshotReport) -> str:
     how = "went on with" if report.resumed else "read"
     return (
-        f"{report.entity}: {how} snapshot {report.number}, {report.rows} rows in {report.pages} pages, watermark at "
-        f"position {report.position} of {report.channel}, {report.calls} API requests, {report.seconds:.1f} s"
+        f"{report.entity}: {how} snapshot {report.number}, {counted(report.rows, 'row')} in "
+        f"{counted(report.pages, 'page')}, watermark at position {report.position} of {report.channel}, "
+        f"{counted(report.calls, 'API request')}, {report.seconds:.1f} s"
     )

@@ -18,7 +18,6 @@ from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.table_metadata import sample_rows
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.table_columns import newest_describe
 
@@ -49,12 +48,20 @@ class TablesLook:
     described: ObjectDescription | None
 
 
-def look_of_batch(report: ApplyReport, tables: EntityTables) -> TablesLook:
-    """Through the handles that the batch was committed with."""
-    return _look(report, tables.texts.table, tables.history.table, tables.ledger, tables.current_state, tables.schemas)
+def look_of_batch(report: ApplyReport, tables: EntityTables, sample_rows: int) -> TablesLook:
+    """Through the handles that the batch was committed with; `sample_rows`: so many of each table."""
+    return _look(
+        sample_rows,
+        report,
+        tables.texts.table,
+        tables.history.table,
+        tables.ledger,
+        tables.current_state,
+        tables.schemas,
+    )
 
 
-def look_again(warehouse: Warehouse, report: ApplyReport) -> TablesLook:
+def look_again(warehouse: Warehouse, report: ApplyReport, sample_rows: int) -> TablesLook:
     """Look at tables that are opened for it; the batch has made those that were not there."""
     texts, versions = (
         text_fields.open_or_create(warehouse, report.entity),
@@ -63,13 +70,18 @@ def look_again(warehouse: Warehouse, report: ApplyReport) -> TablesLook:
     ledger, state = Ledger.open_or_create(warehouse, report.entity), CurrentState.open(warehouse, report.entity)
     assert versions is not None, report.entity
     assert state is not None, report.entity
-    return _look(report, texts.table, versions.table, ledger, state, Schemas(warehouse))
+    return _look(sample_rows, report, texts.table, versions.table, ledger, state, Schemas(warehouse))
 
 
 def _look(
-    report: ApplyReport, texts: Table, versions: Table, ledger: Ledger, state: CurrentState, schemas: Schemas
+    count: int,
+    report: ApplyReport,
+    texts: Table,
+    versions: Table,
+    ledger: Ledger,
+    state: CurrentState,
+    schemas: Schemas,
 ) -> TablesLook:
-    count = sample_rows()
     return TablesLook(
         TableLook.of(texts, texts.newest("position", f"position <= {report.to_position}", count)),
         TableLook.of(ledger.table, ledger.head_of_open(count)),

@@ -15,6 +15,9 @@ QUIET_SECONDS = 10.0
 """After so much silence of the stream nothing is held any more. A run that follows the stream waits for longer before
 it ends, so that its last report of the tables comes after that of what they were made of."""
 
+ALIVE_SECONDS = 600.0
+"""How often a channel is reported on which nothing happens: Dagster's freshness goes by the last report."""
+
 
 @dataclass
 class HeldLandings:
@@ -74,6 +77,12 @@ class HeldLandings:
         taken, self._sums = self._sums, None
         self.pace.reported(None)
         return taken
+
+    def take_sign_of_life(self) -> LandingReport | None:
+        """Return the channel's sums, if nothing was said of it for so long that it would be taken for stale."""
+        if self._sums is None or not self.pace.is_due(None, ALIVE_SECONDS):
+            return None
+        return self.take_channel(at_once=True)
 
     def _is_due(self, what: str | None) -> bool:
         return self.pace.is_due(what) or clock.current().monotonic() - self._landed_at >= self.quiet_seconds

@@ -12,17 +12,22 @@ from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.tables.rolling_audits import RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.resources import opened_run
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.reconciliation.rolling_audit import RollingReport, look
 from sfcdc_assets.reconciliation.verify import VerifyReport
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.timeline.suspect import Reason
 
 NAME = "equals_the_org"
+DESCRIPTION = (
+    "Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
+    "requests: each run those that it changed and those that were not looked at for longest. Fails for what "
+    "differs until it is read back; hard deletes, which raise no event, are found this way. Warns when nothing was "
+    "compared for a day. The job `audit` compares all."
+)
 LATELY_MS = 24 * 3600 * 1000
 """A comparison that is older says nothing of the tables as they are."""
 COMPARED = (
@@ -31,19 +36,10 @@ COMPARED = (
 )
 
 
-@dg.asset_check(
-    asset=CURRENT_STATE_KEY,
-    name=NAME,
-    description=as_set_here(
-        "Compares records with the org, field by field, within SFCDC_AUDIT_PERCENT of the org's daily API "
-        "requests: each run those that it changed and those that were not looked at for longest. Fails for what "
-        "differs until it is read back; hard deletes, which raise no event, are found this way. Warns when nothing was "
-        "compared for a day. The job `audit` compares all."
-    ),
-)
-def equals_the_org(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
-    """Pass when something was compared in the last day, and nothing is known to differ from the org."""
-    with opened_run("", lake, org) as run:
+def compared_now(assets: OrgAssets) -> dg.AssetCheckResult:
+    """Compare some records; passes when something was compared in the last day, and nothing is known to differ from the
+    org."""
+    with opened_run(assets, "") as run:
         warehouse, settings = run.warehouse, run.settings
         known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
         states = auditable(entity_states(warehouse, known))
@@ -85,7 +81,7 @@ def result_of_look(warehouse: Warehouse, report: RollingReport, entities: Sequen
     """Pass when nothing differs for sure, nothing that did still waits to be read back, and something was compared now
     or in the day before. Where nothing was, nobody knows: a warning."""
     waiting = _drifted(warehouse, entities)
-    found = [str(each) for each in report.differences]
+    found = [each.place for each in report.differences]
     compared = ", ".join(f"{count} of {entity}" for entity, count in report.compared.items())
     newest = max((each.at_ms for each in RollingAudits(warehouse).looks().values()), default=0)
     is_known = _is_lately(newest) and not (report.failed and not any(report.compared.values()))
@@ -142,7 +138,7 @@ def result_of_audit(reports: Sequence[VerifyReport], not_built: Sequence[str]) -
         for report in reports
     ]
     refused = [report.refused for report in reports if report.refused]
-    differences = [str(found) for report in reports for found in report.differences]
+    differences = [found.place for report in reports for found in report.differences]
     differences += [
         f"{report.entity} {record_id}: its versions in history do not follow one another; run `sfcdc rebuild`"
         for report in reports

@@ -8,41 +8,43 @@ import dagster as dg
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import EVENT_KEYS
-from sfcdc_assets.orchestration.resources import LakeResource
+from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.channel_kinds import APPEND_ONLY, ChannelKind, kind_of
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 
 NAME = "events_are_whole"
 SHOWN_FOR = timedelta(days=7)
 """How long a loss that nothing can bridge fails the check; `sfcdc status` names it for good."""
 
 
-def build_event_checks(channels: Sequence[str]) -> list[dg.AssetChecksDefinition]:
+def build_event_checks(assets: OrgAssets, channels: Sequence[str]) -> list[dg.AssetChecksDefinition]:
     """One for each kind among the channels."""
     present = {kind_of(channel) for channel in channels}
-    return [_build(kind) for kind in APPEND_ONLY if kind in present]
+    return [_build(assets, kind) for kind in APPEND_ONLY if kind in present]
 
 
-def _build(kind: ChannelKind) -> dg.AssetChecksDefinition:
+def _build(assets: OrgAssets, kind: ChannelKind) -> dg.AssetChecksDefinition:
     @dg.asset_check(
-        asset=EVENT_KEYS[kind],
+        asset=assets.keys.of_events(kind),
         name=NAME,
         description="Fails for a week after a checkpoint was lost when Salesforce may have deleted events that were "
         "not landed; warns of rows with values that fit no column. Asks nothing of the org.",
     )
-    def events_are_whole(lake: LakeResource) -> dg.AssetCheckResult:
-        return checked(lake.warehouse(), load_settings(), kind)
+    def events_are_whole() -> dg.AssetCheckResult:
+        return checked(assets.warehouse(), assets.settings(), kind)
 
     return events_are_whole
 
 
-def evaluation_of(warehouse: Warehouse, settings: Settings, kind: ChannelKind) -> dg.AssetCheckEvaluation:
+def evaluation_of(
+    assets: OrgAssets, warehouse: Warehouse, settings: Settings, kind: ChannelKind
+) -> dg.AssetCheckEvaluation:
     """Return the check's result now, to be reported beside a materialization."""
     result = checked(warehouse, settings, kind)
-    return dg.AssetCheckEvaluation(EVENT_KEYS[kind], NAME, result.passed, result.metadata, severity=result.severity)
+    key = assets.keys.of_events(kind)
+    return dg.AssetCheckEvaluation(key, NAME, result.passed, result.metadata, severity=result.severity)
 
 
 def checked(warehouse: Warehouse, settings: Settings, kind: ChannelKind) -> dg.AssetCheckResult:

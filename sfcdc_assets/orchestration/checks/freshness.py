@@ -5,27 +5,15 @@ import dagster as dg
 from sfcdc_assets.entities.freshness import lags
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 
 NAME = "is_fresh"
-
-
-@dg.asset_check(
-    asset=CURRENT_STATE_KEY,
-    name=NAME,
-    description=as_set_here(
-        "Fails for entities with events that were committed more than SFCDC_FRESHNESS_MINUTES ago, have "
-        "landed, and are not in the tables. An entity without changes is fresh. Asks nothing of the org."
-    ),
+DESCRIPTION = (
+    "Fails for entities with events that were committed more than SFCDC_FRESHNESS_MINUTES ago, have "
+    "landed, and are not in the tables. An entity without changes is fresh. Asks nothing of the org."
 )
-def is_fresh(lake: LakeResource) -> dg.AssetCheckResult:
-    """Pass when no entity lags by more."""
-    return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:

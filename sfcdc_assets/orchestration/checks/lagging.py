@@ -5,28 +5,16 @@ import dagster as dg
 from sfcdc_assets.apply.record_cut import DAMAGED
 from sfcdc_assets.lake.tables.consistent_cuts import newest_cuts
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.setting_values import as_set_here
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 
 NAME = "stands_at_the_cut"
-
-
-@dg.asset_check(
-    asset=CURRENT_STATE_KEY,
-    name=NAME,
-    description=as_set_here(
-        "Fails for entities that have been lagging behind the consistent cuts for more than "
-        "SFCDC_FRESHNESS_MINUTES: they could not be applied or read, and readers of a cut see them as they were. For "
-        "one with a damaged table it fails at once. Reads the newest cuts only."
-    ),
+DESCRIPTION = (
+    "Fails for entities that have been lagging behind the consistent cuts for more than "
+    "SFCDC_FRESHNESS_MINUTES: they could not be applied or read, and readers of a cut see them as they were. For "
+    "one with a damaged table it fails at once. Reads the newest cuts only."
 )
-def stands_at_the_cut(lake: LakeResource) -> dg.AssetCheckResult:
-    """Pass when no entity has lagged for so long."""
-    return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:

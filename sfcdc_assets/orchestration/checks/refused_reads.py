@@ -4,27 +4,18 @@ import dagster as dg
 
 from sfcdc_assets.entities.refused_reads import refused_reads, sentences
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 
 NAME = "reads_are_applied"
-
-
-@dg.asset_check(
-    asset=CURRENT_STATE_KEY,
-    name=NAME,
-    description="Fails for entities that the user may not see whole, and for those of which a read is not believed "
-    "because too many rows would be deleted by it; says what to do. Reads the reconciliation ledgers only.",
+DESCRIPTION = (
+    "Fails for entities that the user may not see whole, and for those of which a read is not believed "
+    "because too many rows would be deleted by it; says what to do. Reads the reconciliation ledgers only."
 )
-def reads_are_applied(lake: LakeResource) -> dg.AssetCheckResult:
-    """Pass when no read was refused."""
-    return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     """Return the check's result now."""
-    refused = refused_reads(warehouse, settings.entities or None)
+    refused = refused_reads(warehouse, settings.entities)
     return dg.AssetCheckResult(
         passed=not refused,
         severity=dg.AssetCheckSeverity.ERROR,

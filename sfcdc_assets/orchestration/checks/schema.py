@@ -10,25 +10,16 @@ from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.schema_evolution.schema_audit import NEWS, SchemaAudit, audit_schema
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 
 NAME = "schema_follows_the_org"
-
-
-@dg.asset_check(
-    asset=CURRENT_STATE_KEY,
-    name=NAME,
-    description="Compares the columns of each table with the fields that the newest event schema and describe show: "
+DESCRIPTION = (
+    "Compares the columns of each table with the fields that the newest event schema and describe show: "
     "it fails where a field has no column, or one of another type, an hour after the schema was seen. New, retired and "
-    "retyped columns are reported and fail nothing. Reads no rows and makes no API calls.",
+    "retyped columns are reported and fail nothing. Reads no rows and makes no API calls."
 )
-def schema_follows_the_org(lake: LakeResource) -> dg.AssetCheckResult:
-    """Pass when every readable field that events carry has a column of its type, in every table."""
-    return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:

@@ -5,27 +5,18 @@ import dagster as dg
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import Settings
 
 NAME = "suspects_are_reconciled"
+DESCRIPTION = (
+    "Warns where a record, or an entity, has been suspect for more than an hour; gap_reconciliation says "
+    "why, and what keeps it from being read back. Reads the reconciliation ledgers only."
+)
 LONGEST_MS = 3_600_000
 """How long a record may be suspect."""
 COLUMNS = ("entity", "suspect", "since more than an hour", "oldest (minutes)")
-
-
-@dg.asset_check(
-    asset=CURRENT_STATE_KEY,
-    name=NAME,
-    description="Fails where a record, or an entity, has been suspect for more than an hour; gap_reconciliation says "
-    "why, and what keeps it from being read back. Reads the reconciliation ledgers only.",
-)
-def suspects_are_reconciled(lake: LakeResource) -> dg.AssetCheckResult:
-    """Pass when no suspect record is older than an hour."""
-    return checked(lake.warehouse(), load_settings())
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:

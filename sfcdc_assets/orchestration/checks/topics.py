@@ -9,31 +9,29 @@ from sfcdc_assets.event_channels.tables.filter_check import TopicReport, verify_
 from sfcdc_assets.event_channels.tables.fold import has_state
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.orchestration.assets.keys import PUSH_TOPIC_STATE_KEY
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
+from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.table_metadata import rows_value
-from sfcdc_assets.settings.settings import load_settings
 
 NAME = "matches_the_topics_query"
 _COLUMNS = ("in_org", "in_table", "left", "returned", "added", "changed", "in_motion", "requests")
 
 
-def build_topic_checks(channels: Sequence[str]) -> list[dg.AssetChecksDefinition]:
+def build_topic_checks(assets: OrgAssets, channels: Sequence[str]) -> list[dg.AssetChecksDefinition]:
     """Build the check, where a topic is among the channels."""
     if not any(has_state(channel) for channel in channels):
         return []
 
     @dg.asset_check(
-        asset=PUSH_TOPIC_STATE_KEY,
+        asset=assets.keys.push_topic_state,
         name=NAME,
         description="Compares what is known of the records with what each topic's own query finds, and fails for what "
         "differs: records that left the filter and are not marked yet, and changes that raised no notification. The "
         "job `check_topics` marks and takes over what it finds.",
     )
-    def matches_the_topics_query(lake: LakeResource, org: OrgResource) -> dg.AssetCheckResult:
+    def matches_the_topics_query() -> dg.AssetCheckResult:
         """Pass when nothing differs."""
-        warehouse, settings = lake.warehouse(), load_settings()
-        with org.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK) as lander:
+        warehouse, settings = assets.warehouse(), assets.settings()
+        with assets.connect(warehouse) as connected, Poller(warehouse, connected, math.inf, WATERMARK) as lander:
             reports = [
                 verify_topic(warehouse, connected, lander, channel, settings.visibility_seconds)
                 for channel in settings.event_channels
@@ -55,7 +53,7 @@ def result_of(reports: Sequence[TopicReport], failed: Mapping[str, Exception], *
             "returned": sum(each.returned for each in reports),
             "not_known_before": sum(each.added for each in reports),
             "changed_without_notification": sum(each.changed for each in reports),
-            "first_differences": [str(each) for report in reports for each in report.differences][:20],
+            "first_differences": [each.place for report in reports for each in report.differences][:20],
             "by_topic": rows_value(("topic", *_COLUMNS), rows),
             **({"not_compared": {channel: str(error) for channel, error in failed.items()}} if failed else {}),
         },

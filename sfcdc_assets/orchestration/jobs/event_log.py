@@ -26,7 +26,6 @@ from dagster._core.storage.event_log.schema import (
 )
 from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
 
-from sfcdc_assets.orchestration.jobs.run_config import ORG_TAG
 from sfcdc_assets.runtime.errors import SfcdcError
 
 AT_ONCE = 1_000
@@ -54,14 +53,13 @@ class Ours:
     prefix: tuple[str, ...]
     """Of the keys of its assets, which have one part more."""
     jobs: frozenset[str]
-    org: str | None
-    """The value of the tag of its jobs' runs."""
+    """Their names, which begin as its keys do."""
 
     def has(self, run: dg.DagsterRun) -> bool:
         """Return whether a run is one of its jobs', or of its assets alone."""
         if run.asset_selection:
             return all(tuple(key.path[:-1]) == self.prefix for key in run.asset_selection)
-        return run.job_name in self.jobs and run.tags.get(ORG_TAG) == self.org
+        return run.job_name in self.jobs
 
     def keys(self, column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         """Return whether a column names one of its assets: the key's parts as a JSON list."""

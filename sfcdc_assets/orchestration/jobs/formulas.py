@@ -7,13 +7,14 @@ for it.
 import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.jobs.run_config import UNFINISHED, one_at_a_time
-from sfcdc_assets.orchestration.jobs.snapshot import LONG
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, opened_run
+from sfcdc_assets.orchestration.jobs.lost_runs import living_run
+from sfcdc_assets.orchestration.jobs.run_config import LONG, job_of_one_step
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.resources import opened_run, with_scope
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.org_reads.formula_round import due_entities, refresh_all
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.settings.settings import Settings
 
 NAME = "read_formulas"
@@ -23,41 +24,48 @@ PAUSE_SECONDS = 300
 """After a run that failed. An entity that fails waits longer, by what is noted of it."""
 
 
-@dg.op
-def read_due_formulas(context: dg.OpExecutionContext, lake: LakeResource, org: OrgResource) -> None:
-    """Look at the entities that are due; fails at the end if formulas of one could not be read."""
-    with opened_run(context.run_id, lake, org) as run:
-        failed = refresh_all(run, context.log.info)
-        context.log.info(f"This run used {run.org.session.calls} API requests.")
-    if failed:
-        said = "; ".join(f"{entity}: {str(error).rstrip('.')}" for entity, error in failed.items())
-        raise dg.Failure(said, allow_retries=False)
+def build_read_formulas(assets: OrgAssets) -> dg.JobDefinition:
+    """Build the job."""
+
+    @dg.op(name=assets.name("read_due_formulas"), required_resource_keys=with_scope(assets))
+    def read_due_formulas(context: dg.OpExecutionContext) -> None:
+        """Look at the entities that are due; fails at the end if formulas of one could not be read."""
+        with opened_run(assets, context.run_id) as run:
+            failed = refresh_all(run, context.log.info)
+            context.log.info(f"This run used {counted(run.org.session.calls, 'API request')}.")
+        if failed:
+            said = "; ".join(f"{entity}: {str(error).rstrip('.')}" for entity, error in failed.items())
+            raise dg.Failure(said, allow_retries=False)
+
+    return job_of_one_step(
+        assets,
+        NAME,
+        "read_due_formulas",
+        read_due_formulas,
+        "Read formula fields again where their values may be others: of records that changed, of those whose "
+        "parents did, each day where a formula names the time, and all after some days.",
+        {**LONG, **assets.one_at_a_time(NAME)},
+    )
 
 
-READ_FORMULAS = dg.GraphDefinition(
-    name=NAME,
-    node_defs=[read_due_formulas],
-    description="Read formula fields again where their values may be others: of records that changed, of those whose "
-    "parents did, each day where a formula names the time, and all after some days.",
-).to_job(tags={**LONG, **one_at_a_time(NAME)})
-
-
-def why_not_read(instance: dg.DagsterInstance, warehouse: Warehouse, settings: Settings) -> str | None:
+def why_not_read(
+    assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, settings: Settings
+) -> str | None:
     """Return why no formula is to be read now; None where an entity is due. Makes no API calls."""
-    if instance.get_runs(dg.RunsFilter(job_name=NAME, statuses=UNFINISHED), limit=1):
-        return "A run is at work."
-    pause = _pause_seconds(instance)
-    if pause > 0:
-        return f"The last run failed; the next one is due in {pause:.0f} s."
     try:
+        if living_run(instance, warehouse, assets.name(NAME)) is not None:
+            return "A run is at work."
+        pause = _pause_seconds(assets, instance)
+        if pause > 0:
+            return f"The last run failed; the next one is due in {pause:.0f} s."
         due = due_entities(RunContext(warehouse=warehouse, settings=settings))
     except SfcdcError as error:
         return str(error)
     return None if due else "No entity is due."
 
 
-def _pause_seconds(instance: dg.DagsterInstance) -> float:
-    for record in instance.get_run_records(dg.RunsFilter(job_name=NAME), limit=1):
+def _pause_seconds(assets: OrgAssets, instance: dg.DagsterInstance) -> float:
+    for record in instance.get_run_records(dg.RunsFilter(job_name=assets.name(NAME)), limit=1):
         if record.dagster_run.status == dg.DagsterRunStatus.FAILURE:
             ended = record.end_time or record.update_timestamp.timestamp()
             return ended + PAUSE_SECONDS - clock.now_ms() / 1000

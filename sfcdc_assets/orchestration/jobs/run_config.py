@@ -7,13 +7,10 @@ import dagster as dg
 
 from sfcdc_assets.landing.run_lander import LandedOnly, Lander, Poller
 from sfcdc_assets.orchestration.assets.entity_failures import chosen
-from sfcdc_assets.orchestration.assets.keys import ENTITY, ORG
+from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.settings.setting_values import of_this_org
+from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings
-
-CONCURRENCY_TAG = "sfcdc/concurrency_key"
-"""At most one run at a time for each of its values (dagster.yaml). Runs without it wait for nobody."""
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -28,11 +25,14 @@ AT_WORK = UNFINISHED[1:]
 
 ALONE_SECONDS = 120.0
 """How long copies go on in a process that lands nothing meanwhile (`sfcdc sync`)."""
-ORG_TAG = "sfcdc/org"
-OF_THE_ORG = {ORG_TAG: ORG} if ORG is not None else {}
-"""Tags of every job: the same jobs are in the code location of each org."""
+SYNC, SNAPSHOT = "sync", "snapshot"
+"""The jobs that sensors of channels ask for, by their short names."""
+LONG = {"sfcdc/work": "long"}
+"""Tag of jobs that may take long: dagster.yaml leaves slots to those that apply events."""
+AFTER = {"after": dg.In(dg.Nothing)}
+"""Inputs of a step that follows another one; what that has found is in the run's scope."""
 
-FIRST_STEPS = {"sync": "land", "snapshot": "choose"}
+FIRST_STEPS = {SYNC: "land", SNAPSHOT: "choose"}
 """Job -> its step that has the configuration."""
 
 
@@ -64,30 +64,21 @@ class RunRequestConfig(dg.Config):
         return {entity: of for entity, of in entities.items() if self.channel in (None, of)}
 
 
-def concurrency_key(channel: str, job: str) -> str:
-    """Return the concurrency key of a job on a channel: a long snapshot does not hold up the channel's events, nor one
-    org another's."""
-    return of_this_org(f"{job} {channel}")
-
-
-def one_at_a_time(job: str) -> dict[str, str]:
-    """Tags of a job of which schedules and people launch one run at a time. A sensor asks for runs of a channel."""
-    return {CONCURRENCY_TAG: of_this_org(job), **OF_THE_ORG}
-
-
 def config_of(job: str, **config: Any) -> dict[str, Any]:
     """Return the run configuration of a job with these fields of `RunRequestConfig`."""
     return {"ops": {FIRST_STEPS[job]: {"config": config}}}
 
 
-def request_of_sensor(job: str, channel: str, landed_through_ms: int, **seconds: float) -> dg.RunRequest:
+def request_of_sensor(
+    assets: OrgAssets, job: str, channel: str, landed_through_ms: int, **seconds: float
+) -> dg.RunRequest:
     """Return a run over what the channel's entities have to be done, of what has landed; `seconds`: `follow_seconds` or
     `for_seconds`. There is no run key: it would swallow the retry of a failed run."""
     config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms, **seconds}
     return dg.RunRequest(
-        job_name=job,
+        job_name=assets.name(job),
         run_config=config_of(job, **config),
-        tags={CONCURRENCY_TAG: concurrency_key(channel, job)},
+        tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job)},
     )
 
 
@@ -101,9 +92,22 @@ def while_nobody_lands(job: str, run_config: Mapping[str, Any]) -> dict[str, Any
     return config_of(job, **config)
 
 
-def add_partitions(instance: dg.DagsterInstance, entities: dict[str, str]) -> None:
+def add_partitions(assets: OrgAssets, instance: dg.DagsterInstance, entities: dict[str, str]) -> None:
     """Dagster lists partitions by the keys it was given: those of a run that no sensor asked for are added by it."""
-    name = ENTITY.name or ""
+    name = assets.entities.name or ""
     known = set(instance.get_dynamic_partitions(name))
     if new := [entity for entity in entities if entity not in known]:
         instance.add_dynamic_partitions(name, new)
+
+
+def job_of_one_step(
+    assets: OrgAssets, name: str, step: str, op: dg.OpDefinition, description: str, tags: Mapping[str, str]
+) -> dg.JobDefinition:
+    """Return a job with a single step. Ops, as jobs, are named once in a code location, which may serve several
+    orgs."""
+    return dg.GraphDefinition(
+        name=assets.name(name),
+        node_defs=[op],
+        dependencies={dg.NodeInvocation(op.name, alias=step): {}},
+        description=as_set_here(description),
+    ).to_job(tags=dict(tags), executor_def=assets.executor)

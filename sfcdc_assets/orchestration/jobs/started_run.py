@@ -11,8 +11,8 @@ import dagster as dg
 from sfcdc_assets.entities.entities import entity_channels
 from sfcdc_assets.landing.run_lander import Lander
 from sfcdc_assets.orchestration.jobs.run_config import RunRequestConfig, add_partitions
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource, SparkResource, opened_run
-from sfcdc_assets.orchestration.run_scope import RunScope
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.resources import opened_run, scope_of, spark_of
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 
@@ -31,24 +31,17 @@ class StartedRun:
 
 
 @contextmanager
-def started_run(
-    context: dg.OpExecutionContext,
-    config: RunRequestConfig,
-    lake: LakeResource,
-    org: OrgResource,
-    spark: SparkResource,
-    run_scope: RunScope,
-) -> Iterator[StartedRun]:
+def started_run(assets: OrgAssets, context: dg.OpExecutionContext, config: RunRequestConfig) -> Iterator[StartedRun]:
     """Keep the session with the org and the subscription open for the steps that follow, unless the step in this block
     fails: then they are closed, and a retry opens its own. Raises `UnknownEntity`, and what connecting raises."""
-    with run_scope.kept_if_done() as opened:
+    with scope_of(assets, context).kept_if_done() as opened:
         # Of what a sensor has landed nothing waits for an org that answers no request.
         is_in_a_hurry = config.follow_seconds > 0
         with unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)) if is_in_a_hurry else nullcontext():
-            run = opened.enter_context(opened_run(context.run_id, lake, org, spark))
+            run = opened.enter_context(opened_run(assets, context.run_id, spark_of(assets, context)))
             known = entity_channels(run.warehouse, run.settings.channels, run.settings.entities, run.org.members)
         landing = config.lander(run)
         opened.enter_context(landing)
         entities = config.of(known, run.settings)
-        add_partitions(context.instance, entities)
+        add_partitions(assets, context.instance, entities)
         yield StartedRun(run, landing, known, entities)

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 
 from sfcdc_assets.lake.delta.table_changes import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
-from sfcdc_assets.landing.readers import reader_of
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
-from sfcdc_assets.landing.run_lander import landed_before
+from sfcdc_assets.landing.run_lander import Reading, reader_of, reading_of
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
+from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.settings.settings import Settings
@@ -57,7 +57,7 @@ class Pauses:
 
 
 @dataclass
-class Looked:
+class LastLook:
     """What the last look at the tables saw, so that a tick to which nothing happened does not look again."""
 
     at: float = float("-inf")
@@ -82,23 +82,18 @@ class Looked:
     """Why no snapshot was asked for, and the entities that wait for one."""
     damaged: Mapping[str, SfcdcError] = field(default_factory=dict)
     """Entity -> why its tables cannot be read."""
-    looked_through_at: float = float("-inf")
+    entities: Collection[str] = ()
+    """Those that the channel feeds, as far as they are known."""
+    without_asset: tuple[str, ...] | None = None
+    """Of these, as it was noted last, those that have come since definitions loaded."""
+    full_look_at: float = float("-inf")
     """When the last one was made that did more than ask whether these have changed."""
 
     def nothing_changed(self, now: float) -> bool:
         """Return whether a look would see what the last one saw, which was nothing to do. What is not in the tables
         (members of the channel, partitions) is looked at now and then all the same."""
-        is_fresh = now - self.looked_through_at < MEMBERS_SECONDS
+        is_fresh = now - self.full_look_at < MEMBERS_SECONDS
         return is_fresh and self.was_idle and self.tables is not None and self.tables.is_unchanged()
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What one reading of a channel came to. `failure`: why it ended early; the report is then of what was landed
-    before, which can be worked on as ever."""
-
-    report: LandingReport
-    failure: Exception | None = None
 
 
 class OpenChannel:
@@ -116,7 +111,7 @@ class OpenChannel:
         self.channel = channel
         self.settings = settings
         self.warehouse = warehouse
-        self.looked = Looked()
+        self.last_look = LastLook()
         self._used_at = self._tick_began = clock.current().monotonic()
         self._in_use = threading.Lock()
         self._is_ending = False
@@ -149,7 +144,7 @@ class OpenChannel:
             if self._is_ending:
                 self.end()
 
-    def read(self, patience: Patience) -> Reading:
+    def read(self, timeouts: PollTimeouts) -> Reading:
         """Read as `ChannelReader.land` does. What fails is in the result: what has landed does not depend on the
         stream.
 
@@ -157,17 +152,15 @@ class OpenChannel:
         at all, and `OF_THE_LOGIN`, after which the channel is opened again by the next tick, as a session that is kept
         would go on with the old login.
         """
-        outcome = outcome_of(self.reader.land, patience)
-        if isinstance(outcome, OF_THE_LOGIN):
-            raise outcome
-        if isinstance(outcome, Exception):
-            before = landed_before(self.warehouse, self.channel, self._complete_through_ms)
-            if not before.has_answered:
-                raise outcome
-            return Reading(before, outcome)
-        self.landed += outcome.count
-        self._complete_through_ms = outcome.complete_through_ms
-        return Reading(outcome)
+        reading = reading_of(
+            lambda: self.reader.land(timeouts), self.warehouse, self.channel, self._complete_through_ms
+        )
+        if reading.failure is None:
+            self.landed += reading.report.count
+            self._complete_through_ms = reading.report.complete_through_ms
+        elif not reading.report.has_answered:
+            raise reading.failure
+        return reading
 
     def touch(self) -> None:
         """Somebody wants the channel now."""
@@ -195,10 +188,10 @@ class OpenChannel:
             except SfcdcError:
                 if channel not in self._members:
                     raise
-                return members
+                return self.org.without_refused(channel, members)
             pause.worked()
             self._members[channel] = (now, members)
-        return members
+        return self.org.without_refused(channel, members)
 
     def end(self, *, lands: bool = False) -> None:
         """Close the subscription and the session, now or when the tick in progress is over; no other tick begins.
@@ -222,6 +215,20 @@ class OpenChannel:
             self._in_use.release()
 
 
+@dataclass(frozen=True)
+class OneSubscription:
+    """Lands by channels that are open for others too, as the syncs between two comparisons are: nothing is delivered
+    twice."""
+
+    channels: OpenChannels
+    settings: Settings
+    timeouts: PollTimeouts
+
+    def land(self, channel: str) -> LandingReport:
+        """Land what there is."""
+        return self.channels.of_settings(channel, self.settings).reader.land(self.timeouts)
+
+
 class OpenChannels:
     """Opens channels when they are first asked for. Close it, or leave it as a context manager, at the end."""
 
@@ -229,15 +236,16 @@ class OpenChannels:
         """`tries_at_once`: whatever other processes were refused a short time ago."""
         self._tries_at_once = tries_at_once
         self._forgotten_seconds = forgotten_seconds
-        self._open: dict[str, OpenChannel] = {}
-        self._opening: set[str] = set()
-        self._pauses: dict[str, Pauses] = {}
+        self._open: dict[tuple[str, str], OpenChannel] = {}
+        """By whose they are, and their names."""
+        self._opening: set[tuple[str, str]] = set()
+        self._pauses: dict[tuple[str, str], Pauses] = {}
         self._changed = threading.Condition()
         self._watcher: threading.Thread | None = None
 
     def copies_that_wait(self) -> dict[str, str]:
         """Entity -> why no snapshot of it was asked for by the last tick of its channel."""
-        found = [opened.looked.no_room for opened in self._open.values() if opened.looked.no_room is not None]
+        found = [opened.last_look.no_room for opened in self._open.values() if opened.last_look.no_room is not None]
         return {entity: reason for reason, entities in found for entity in entities}
 
     def of(
@@ -246,28 +254,31 @@ class OpenChannels:
         warehouse: Warehouse,
         settings: Settings,
         connect: Callable[[], AbstractContextManager[OrgConnection]],
+        of_org: str = "",
     ) -> OpenChannel:
         """Return the open channel; opened again when the settings or the warehouse are not those it was opened with.
+        `of_org`: tells channels apart that several orgs have under one name.
 
         Raises `ChannelInUse` and what `connect` raises; nothing is open then. That is raised again and not tried again
         before its pause is over, which grows (`RetryPause`), or the settings change: what is about the login for all
         channels, because an org locks out users after some wrong passwords.
         """
+        key = of_org, channel
         with self._changed:
-            pauses = self._pauses_of(channel, warehouse, settings)
+            pauses = self._pauses_of(key, warehouse, settings)
             pauses.login.check()
-            found = self._open.get(channel)
+            found = self._open.get(key)
             if found is not None and (found.settings, found.warehouse) == (settings, warehouse):
                 found.touch()
                 return found
             pauses.channel.check()
-            if channel in self._opening:
+            if key in self._opening:
                 raise ChannelInUse(channel, "the tick before is still connecting to the org")
-            self._opening.add(channel)
+            self._opening.add(key)
         # Not while others wait for us: to close a call, or to log in to an org that does not answer, takes long.
         opened: OpenChannel | None = None
         try:
-            self.drop(channel)
+            self.drop(channel, of_org)
             opened = OpenChannel(channel, warehouse, settings, connect, pauses.channel)
             return opened
         except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
@@ -276,28 +287,33 @@ class OpenChannels:
             raise failed.said(error) from error.__cause__
         finally:
             with self._changed:
-                self._opening.remove(channel)
+                self._opening.remove(key)
                 if opened is not None:
                     pauses.login.worked()
-                    self._open[channel] = opened
+                    self._open[key] = opened
                     self._watch_them()
 
-    def _pauses_of(self, channel: str, warehouse: Warehouse, settings: Settings) -> Pauses:
+    def of_settings(self, channel: str, settings: Settings) -> OpenChannel:
+        """Return the open channel of these settings as `of` does, with their warehouse and their login."""
+        warehouse = Warehouse(settings.warehouse)
+        return self.of(channel, warehouse, settings, partial(connect_for, warehouse, settings))
+
+    def _pauses_of(self, key: tuple[str, str], warehouse: Warehouse, settings: Settings) -> Pauses:
         """Return those of a channel with these settings. The caller holds the lock."""
-        found = self._pauses.get(channel)
+        found = self._pauses.get(key)
         if found is None or found.settings != settings:
             same = (each.login for each in self._pauses.values() if each.settings == settings)
             login, stream = RetryPause(), RetryPause()
             if not self._tries_at_once:
-                login, stream = kept_pauses(warehouse, settings, channel)
+                login, stream = kept_pauses(warehouse, settings, key[1])
             found = Pauses(settings, next(same, None) or login, stream)
-            self._pauses[channel] = found
+            self._pauses[key] = found
         return found
 
-    def drop(self, channel: str) -> None:
+    def drop(self, channel: str, of_org: str = "") -> None:
         """End a channel that is not to be read on as it is: the next tick opens it again."""
         with self._changed:
-            found = self._open.pop(channel, None)
+            found = self._open.pop((of_org, channel), None)
         if found is not None:
             found.end()
 
@@ -305,7 +321,7 @@ class OpenChannels:
     def names(self) -> tuple[str, ...]:
         """The channels that are open."""
         with self._changed:
-            return tuple(self._open)
+            return tuple(name for _, name in self._open)
 
     def close(self, *, lands: bool = False) -> None:
         """End all. Raises what `OpenChannel.end` raises, after the others are ended too."""

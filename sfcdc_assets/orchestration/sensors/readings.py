@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels, Reading
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.landing.run_lander import Reading
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.settings.settings import Settings
@@ -30,14 +29,14 @@ class ChannelRead:
     """A channel after a reading of it, or what kept it from being opened or read at all."""
 
     channel: str
-    patience: Patience
+    timeouts: PollTimeouts
     outcome: tuple[OpenChannel, Reading] | Exception
 
 
 @dataclass(frozen=True)
 class _Begun:
     channel: str
-    patience: Patience
+    timeouts: PollTimeouts
     pause: float
 
 
@@ -59,9 +58,9 @@ class Readings:
         self._under_way = 0
         self._opening = threading.Lock()
 
-    def begin(self, channel: str, patience: Patience, pause: float = 0.0) -> None:
+    def begin(self, channel: str, timeouts: PollTimeouts, pause: float = 0.0) -> None:
         """Read a channel, after a pause (seconds)."""
-        begun = _Begun(channel, patience, pause)
+        begun = _Begun(channel, timeouts, pause)
         self._under_way += 1
         if len(self.names) == 1:
             self._begun.append(begun)
@@ -92,7 +91,7 @@ class Readings:
     def _hand_over(self, begun: _Begun) -> None:
         outcome = outcome_of(self._made, begun)
         with self._changed:
-            self._read.append(ChannelRead(begun.channel, begun.patience, outcome))
+            self._read.append(ChannelRead(begun.channel, begun.timeouts, outcome))
             self._changed.notify_all()
 
     def _made(self, begun: _Begun) -> tuple[OpenChannel, Reading]:
@@ -102,7 +101,7 @@ class Readings:
         opened.reader.on_events = self._on_events
         try:
             with opened.in_use():
-                return opened, opened.read(begun.patience)
+                return opened, opened.read(begun.timeouts)
         except OF_THE_LOGIN:
             self._channels.drop(begun.channel)
             raise
@@ -110,16 +109,14 @@ class Readings:
     def _opened(self, channel: str) -> OpenChannel:
         """One after another: what the org refuses to one channel it refuses to all, and a password that is tried again
         for each of them locks its user out."""
-        warehouse = Warehouse(self._settings.warehouse)
         with self._opening:
-            connect = partial(connect_for, warehouse, self._settings)
-            return self._channels.of(channel, warehouse, self._settings, connect)
+            return self._channels.of_settings(channel, self._settings)
 
 
 def begin_readings(
     channels: OpenChannels,
     settings: Settings,
-    patience: Patience,
+    timeouts: PollTimeouts,
     early: EarlySpark | None = None,
     only: Collection[str] | None = None,
 ) -> Readings:
@@ -129,7 +126,7 @@ def begin_readings(
     names = [channel for channel in settings.channels if only is None or channel in only]
     readings = Readings(channels, settings, names, early)
     for channel in names:
-        readings.begin(channel, patience)
+        readings.begin(channel, timeouts)
     return readings
 
 

@@ -15,7 +15,13 @@ from typing import Any
 
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.streams.cometd.errors import BrokenAnswer, CometdUnavailable, VersionRefused, error_of
+from sfcdc_assets.streams.cometd.errors import (
+    BrokenAnswer,
+    CometdUnavailable,
+    SessionLost,
+    VersionRefused,
+    error_of,
+)
 from sfcdc_assets.streams.cometd.http import MOST_BYTES, CometdHttp, Message
 from sfcdc_assets.streams.cometd.replies import Advice, Refusal, refusal_of
 from sfcdc_assets.streams.delivered_event import ReplayPreset, ReplayStart
@@ -121,9 +127,10 @@ class BayeuxClient:
 
     def leave(self, error: BaseException | None = None) -> None:
         """End the session, whatever becomes of that, and close its connections. One that ends without a word counts
-        against the org's clients for as long as the service remembers it. A service that did not answer is not told:
-        `error`, with which the session ends."""
+        against the org's clients for as long as the service remembers it. A service that did not answer is not told,
+        nor one that has forgotten the session: `error`, with which it ends."""
         is_silent = isinstance(error, CometdUnavailable) and not error.refusal.code
+        is_silent = isinstance(error, SessionLost) or (is_silent and not isinstance(error, BrokenAnswer))
         try:
             if not is_silent:
                 with suppress(SfcdcError):
@@ -142,12 +149,13 @@ class BayeuxClient:
         replies: dict[str, Message] = {}
         unnumbered: list[Message] = []
         for message in self.http.post(messages, seconds, subject=subject):
-            if message["channel"] == channel and "successful" in message:
+            sent_on = str(message.get("channel", ""))
+            if sent_on == channel and "successful" in message:
                 if "id" in message:
                     replies[str(message["id"])] = message
                 else:
                     unnumbered.append(message)
-            elif not str(message["channel"]).startswith("/meta/") and "data" in message:
+            elif not sent_on.startswith("/meta/") and ("data" in message or "successful" not in message):
                 with self._lock:
                     self._events.append(message)
         # A service that has forgotten its client may answer without the id, and to all at once.

@@ -70,20 +70,23 @@ class CometdHttp:
             problem = transient.problem if transient else f"it is not usable ({type(error).__name__})"
             raise CometdUnavailable(Refusal(asked.message, subject, 0, problem)) from None
         # Some servers quote what they refuse.
-        return _messages(response, response.content.replace(token.encode(), b"***"), asked)
+        return messages_of(response, response.content.replace(token.encode(), b"***"), asked)
 
     def close(self) -> None:
         """Close the connections that nothing waits on."""
         self._session.close()
 
 
-def _messages(response: requests.Response, content: bytes, asked: Refusal) -> list[dict[str, Any]]:
+def messages_of(response: requests.Response, content: bytes, asked: Refusal) -> list[dict[str, Any]]:
+    """Return the messages of an answer with this content. Raises `CometdError` for one that has none."""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     messages = [found] if isinstance(found, dict) else found
-    whole = isinstance(messages, list) and all(isinstance(each, dict) and "channel" in each for each in messages)
+    # What is in a message says whether it is an event, whatever it lacks; a list without any of the protocol's is none.
+    whole = isinstance(messages, list) and all(isinstance(each, dict) for each in messages)
+    whole = whole and (not messages or any("channel" in each for each in messages))
     if whole and (response.ok or any("successful" in each for each in messages)):
         return list(messages)
     if response.ok:

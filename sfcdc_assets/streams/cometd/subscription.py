@@ -8,33 +8,40 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 from sfcdc_assets.runtime.clock import Clock
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.foreign_text import unicode_text
 from sfcdc_assets.streams.cometd.client import CONNECT, BayeuxClient, Connected
 from sfcdc_assets.streams.cometd.connection import CometdConnection
 from sfcdc_assets.streams.cometd.errors import CometdUnavailable, EndedByService, EventWithoutReplayId, SessionLost
 from sfcdc_assets.streams.cometd.replies import RETRY, Refusal
-from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart, with_replay_ids
 from sfcdc_assets.streams.open_call import Arrival, OpenCall
 from sfcdc_assets.streams.reconnecting_subscription import KeptSubscription
 
 _CHANGE_HEADER = "ChangeEventHeader"
 
 
+def delivered_events(messages: Sequence[Mapping[str, Any]], before: bytes, at_ms: int) -> Sequence[DeliveredEvent]:
+    """Return the events of an answer that arrived at `at_ms`; `before`: the replay id of the event before them, empty
+    where none is known. One that comes without a replay id shares that of an event around it (`with_replay_ids`).
+    Raises `EventWithoutReplayId` where there is none around it: the channel may be one that does not replay."""
+    events = with_replay_ids([delivered_event(message, at_ms) for message in messages], before)
+    if not all(event.replay_id for event in events):
+        subject = str(messages[0].get("channel", ""))
+        raise EventWithoutReplayId(Refusal("message", subject, 0, "its event has no replayId"))
+    return events
+
+
 def delivered_event(message: Mapping[str, Any], at_ms: int) -> DeliveredEvent:
-    """Return the event of a data message that arrived at `at_ms`. Raises `EventWithoutReplayId`."""
-    data = message["data"]
+    """Return the event of a data message that arrived at `at_ms`; its replay id is empty where it has no usable one."""
+    data = message.get("data")
     fields = data if isinstance(data, Mapping) else {}
     about = fields.get("event")
     replay_id = about.get("replayId") if isinstance(about, Mapping) else None
-    if isinstance(replay_id, bool) or not isinstance(replay_id, int | str) or replay_id == "":
-        raise EventWithoutReplayId(Refusal("message", str(message["channel"]), 0, "its event has no replayId"))
     uuid = about.get("EventUuid") if isinstance(about, Mapping) else None
     body = fields.get("payload")
     if not isinstance(body, Mapping) or "sobject" in fields:
@@ -48,9 +55,15 @@ def delivered_event(message: Mapping[str, Any], at_ms: int) -> DeliveredEvent:
         else _derived_id(payload if is_change else _in_order([replay_id, body])),
         unicode_text(str(fields.get("schema") or "")),
         payload,
-        unicode_text(str(replay_id)).encode(),
+        _replay_id(replay_id),
         at_ms,
     )
+
+
+def _replay_id(value: object) -> bytes:
+    """Return the text of a replay id; none for what is no id. -1 and -2 would have the stream begin elsewhere."""
+    text = unicode_text(str(value)) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    return b"" if text.startswith("-") else text.encode()
 
 
 def _in_order(payload: object) -> bytes:
@@ -78,9 +91,11 @@ class LongPoll(OpenCall):
     is_given_up_at_once = True
     _close_seconds = 2.0
 
-    def __init__(self, client: BayeuxClient, channel: str, clock: Clock) -> None:
+    def __init__(self, client: BayeuxClient, channel: str, begun_after: bytes, clock: Clock) -> None:
+        """`begun_after`: the replay id that it was begun after, or none."""
         super().__init__(clock)
         self._client = client
+        self._last_replay_id = begun_after
         self._begin_to_read(f"long poll {channel}")
 
     @property
@@ -94,9 +109,7 @@ class LongPoll(OpenCall):
         self._client.http.close()
 
     def _end(self) -> None:
-        if self._error is None:
-            with suppress(SfcdcError):
-                self._client.disconnect()
+        self._client.leave(self._error)
 
     def _read(self) -> CometdUnavailable | None:
         while not self._closed:
@@ -113,9 +126,10 @@ class LongPoll(OpenCall):
         self.last_sign = at
         was_held = connected.held >= self._client.advice.timeout * HELD_SHARE > 0
         self.held = self.held or was_held
-        events = [delivered_event(message, at_ms) for message in connected.events]
+        events = delivered_events(connected.events, self._last_replay_id, at_ms)
         if not events and not was_held:
             return not self._closed
+        self._last_replay_id = events[-1].replay_id if events else self._last_replay_id
         size = sum(len(event.payload) for event in events)
         return self._put(Arrival(events, not events, size, at, at_ms))
 
@@ -152,7 +166,7 @@ class CometdSubscription(KeptSubscription[LongPoll]):
         except BaseException as error:
             client.leave(error)
             raise
-        return LongPoll(client, self._channel, self._clock)
+        return LongPoll(client, self._channel, start.replay_id, self._clock)
 
     def _silent(self, seconds: float) -> CometdUnavailable:
         return CometdUnavailable(Refusal(CONNECT, self._channel, 0, f"no answer for {seconds:.0f} s"))

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
-from urllib.parse import quote
+from functools import partial
 
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import side_by_side
-from sfcdc_assets.salesforce.channel_members import change_event_of
-from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced, RequestRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.errors import LoginRefused, OrganizationReplaced
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.streams.cometd.connection import CometdConnection
 from sfcdc_assets.streams.cometd.subscription import CometdSubscription
 from sfcdc_assets.streams.delivered_event import ReplayStart
 from sfcdc_assets.streams.errors import SchemaNotFound
+from sfcdc_assets.streams.rest_schemas import RestSchemas
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
+from sfcdc_assets.streams.transport import with_a_token_that_counts
 
 log = logging.getLogger(__name__)
 
-COMPACT = {"payloadFormat": "COMPACT"}
-"""The schema as Avro has it: the other form, EXPANDED, is of its own kind."""
 SCHEMAS_AT_ONCE = 8
 """Requests for schemas beside each other."""
-_KEYS = ("type", "name", "namespace", "fields")
-"""Of a schema, in the order in which Pub/Sub writes them."""
-
-
-class EventSchemaNotFound(SchemaNotFound):
-    """The org does not give out this schema by REST."""
-
-    def __init__(self, subject: str, refusal: RequestRefused) -> None:
-        self.subject = subject
-        self.refusal = refusal
-        super().__init__(
-            f"The org has no event schema {subject} for this user ({refusal.error_code}). "
-            "The events that name it are kept as received until it is known; give the integration user read access to "
-            "the object."
-        )
 
 
 class CometdTransport:
@@ -49,7 +31,7 @@ class CometdTransport:
 
     def __init__(self, connection: CometdConnection, session: OrgSession) -> None:
         self._connection = connection
-        self._session = session
+        self._schemas = RestSchemas(session)
 
     def subscribe(self, channel: str, begun: ReplayStart, resume: ResumePoint) -> CometdSubscription:
         """See `Transport.subscribe`."""
@@ -58,10 +40,7 @@ class CometdTransport:
     def schema(self, schema_id: str) -> str:
         """Return the Avro schema as JSON, as Pub/Sub writes it. Raises `EventSchemaNotFound` and what `OrgSession`
         raises."""
-        answer = self._asked(f"event/eventSchema/{quote(schema_id, safe='')}", schema_id)
-        return json.dumps(
-            {key: answer[key] for key in _KEYS if key in answer}, separators=(",", ":"), ensure_ascii=False
-        )
+        return self._schemas.schema(schema_id)
 
     def schemas(self, schema_ids: Sequence[str]) -> Mapping[str, str]:
         """See `Transport.schemas`."""
@@ -78,12 +57,14 @@ class CometdTransport:
     def newest_schema_id(self, entity: str) -> str:
         """Return the id as the entity's own event names it. Raises `EventSchemaNotFound` and what `OrgSession`
         raises."""
-        event = change_event_of(entity)
-        return str(self._asked(f"sobjects/{event}/eventSchema", event)["uuid"])
+        return self._schemas.newest_id(entity)
 
     def check_channel(self, channel: str, seconds: float) -> None:  # noqa: ARG002 - see below
         """See `Transport.check_channel`: a session that subscribes to new events and ends before its first connect.
         Each of its messages is answered within `ANSWER_SECONDS`, whatever `seconds` is."""
+        with_a_token_that_counts(partial(self._check, channel), self._connection.refresh_credentials)
+
+    def _check(self, channel: str) -> None:
         client = self._connection.client(clock.current())
         try:
             client.handshake()
@@ -96,12 +77,3 @@ class CometdTransport:
 
     def close(self) -> None:
         """Subscriptions close their own sessions."""
-
-    def _asked(self, path: str, subject: str) -> dict[str, Any]:
-        try:
-            answer = self._session.request("GET", path, what=f"the event schema {subject}", params=COMPACT)
-        except RequestRefused as refusal:
-            raise EventSchemaNotFound(subject, refusal) from refusal
-        if not isinstance(answer, dict) or not isinstance(answer.get("fields"), list) or "uuid" not in answer:
-            raise UnexpectedAnswer(self._session.url_of(path), "it is not the schema of an event")
-        return answer

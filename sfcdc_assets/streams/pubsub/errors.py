@@ -7,7 +7,7 @@ and what has no error-code at all is the network's doing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import grpc
 
@@ -19,7 +19,8 @@ _DETAILS_SHOWN = 300
 
 @dataclass(frozen=True)
 class Refusal:
-    """The facts of one failed call."""
+    """The facts of one failed call. Two are the same refusal when they differ in the call's id alone, which
+    Salesforce's own `details` end with."""
 
     rpc: str
     subject: str
@@ -28,8 +29,8 @@ class Refusal:
     """The gRPC status, such as INTERNAL; OK for a stream that was ended without an error."""
     error_code: str
     """Without its prefix, such as `service.unavailable`; empty when the service gave none."""
-    details: str
-    rpc_id: str
+    details: str = field(compare=False)
+    rpc_id: str = field(compare=False)
     replay_id: str
     """The replay id the call started after, in hex; empty when it started from none."""
 

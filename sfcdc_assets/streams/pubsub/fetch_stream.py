@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from sfcdc_assets.runtime.clock import Clock
-from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayPreset, ReplayStart
+from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayPreset, ReplayStart, with_replay_ids
 from sfcdc_assets.streams.open_call import Arrival, OpenCall
 from sfcdc_assets.streams.pubsub.channel import PubSubConnection
 from sfcdc_assets.streams.pubsub.errors import PubSubError, ended, refused
@@ -50,6 +50,8 @@ class FetchStream(OpenCall):
         self._asked_since = self.last_sign
         self._subject = subject
         self._start = start
+        self._last_replay_id = start.replay_id
+        """Of the last event before the next response."""
         # gRPC takes requests from this iterator until it ends; ending it early would half-close the call.
         self._requests: SimpleQueue[Any] = SimpleQueue()
         self._requests.put(self._first_request(number))
@@ -108,11 +110,13 @@ class FetchStream(OpenCall):
     def _arrival(self, response: Any) -> Arrival | None:
         """Return what a response says of the stream; None for one that says nothing of it."""
         at, at_ms = self._clock.monotonic(), self._clock.now_ms()
-        events = [
+        delivered = [
             DeliveredEvent(event.id, event.schema_id, event.payload, each.replay_id, at_ms)
             for each in response.events
             for event in (each.event,)
         ]
+        events = with_replay_ids(delivered, self._last_replay_id)
+        self._last_replay_id = events[-1].replay_id if events else self._last_replay_id
         with self._changed:
             self._unserved -= len(events)
         # With nothing requested an empty response would say nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sfcdc_assets.settings.channel_kinds import managed_name
 from sfcdc_assets.streams.delivered_event import ReplayStart
@@ -11,6 +12,7 @@ from sfcdc_assets.streams.pubsub.errors import ManagedSubscriptionNotFound, Refu
 from sfcdc_assets.streams.pubsub.managed_subscription import ManagedSubscription
 from sfcdc_assets.streams.pubsub.subscription import PubSubSubscription
 from sfcdc_assets.streams.resume import ResumePoint, StreamProgress
+from sfcdc_assets.streams.transport import with_a_token_that_counts
 
 
 class PubSubTransport:
@@ -49,7 +51,8 @@ class PubSubTransport:
         """See `Transport.check_channel`."""
         name = managed_name(channel)
         topic = channel if name is None else self._topic_of(channel, name)
-        if not self._connection.probe(topic, seconds).can_subscribe:
+        probe = partial(self._connection.probe, topic, seconds)
+        if not with_a_token_that_counts(probe, self._connection.refresh_credentials).can_subscribe:
             raise TopicNotPermitted(Refusal("GetTopic", topic, "OK", "", "can_subscribe is false", "", ""))
 
     def _topic_of(self, channel: str, name: str) -> str:

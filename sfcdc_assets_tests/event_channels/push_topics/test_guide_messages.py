@@ -15,7 +15,7 @@ from sfcdc_assets.event_channels.push_topics.known_record import Known, Standing
 from sfcdc_assets.event_channels.push_topics.state_rows import field_columns, known_of_events
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.streams.cometd.errors import EventWithoutReplayId
-from sfcdc_assets.streams.cometd.subscription import delivered_event
+from sfcdc_assets.streams.cometd.subscription import delivered_event, delivered_events
 
 Message = dict[str, Any]
 
@@ -183,7 +183,7 @@ def test_messages_that_come_in_another_order_than_they_were_made_are_ordered_by_
 def test_messages_from_before_replay_are_refused_loudly(old: Message) -> None:
     """Chapters 2 and 4 show what versions before 37.0 send: such a stream cannot be resumed."""
     with pytest.raises(EventWithoutReplayId):
-        delivered_event(old, 0)
+        delivered_events([old], b"", 0)
     event = {**old["data"]["event"], "replayId": 1}
     (known,) = folded([{**old, "data": {**old["data"], "event": event}}]).values()
     assert known.standing[1] is Standing.THERE

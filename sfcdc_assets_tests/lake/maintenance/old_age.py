@@ -31,7 +31,9 @@ from sfcdc_assets.apply.plan import plan
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.entities.open_tables import OpenTables
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.maintenance.maintain import LOG_HOURS, Retention, maintain
+from sfcdc_assets.lake.maintenance.pack_by_count import MANY_FILES, pack_where_many
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -61,6 +63,7 @@ def a_tick(warehouse: Warehouse) -> None:
     raw_events.checkpoint(CHANNEL)
     raw_events.landed_at_ms(CHANNEL)
     raw_events.last_positions(CHANNEL)
+    del raw_events  # a tick holds no handle beside the next one: the other would be a commit behind
     entity_states(warehouse, {ENTITY: CHANNEL})
     assert latest_cut(warehouse, CHANNEL) is not None
 
@@ -136,10 +139,26 @@ def show(when: str, now: Measured, young: Measured | None = None) -> bool:
     return max(ratios, default=0) <= LIMIT
 
 
-def a_day_passes(warehouse: Warehouse) -> None:
-    """What the logs have is a day older now."""
+def a_day_passes(warehouse: Warehouse, share: float = 1.0) -> None:
+    """What the logs have is a day older now, or a share of it."""
     for path in warehouse.folder.glob("**/_delta_log/*"):
-        os.utime(path, (path.stat().st_mtime - 86_400,) * 2)
+        os.utime(path, (path.stat().st_mtime - 86_400 * share,) * 2)
+
+
+def a_busy_day(warehouse: Warehouse, commits: int, batches: int) -> None:
+    """A day as it is deployed, after a night: small files are packed when there are `MANY_FILES`, as the job `pack`
+    does, and the log of `raw_events` is cleaned with its checkpoints, as writers do. It ends just before a packing."""
+    done = 0
+    while done < commits:
+        for packed in pack_where_many(warehouse, None):
+            assert packed.problem is None, packed
+        count = min(MANY_FILES - 1, commits - done)
+        a_day_passes(warehouse, count / commits)
+        age(warehouse, count, max(1, count * batches // commits))
+        table = Table.open(warehouse, "raw_events")
+        assert table is not None
+        table.clean_log()
+        done += count
 
 
 def night(warehouse: Warehouse, log_hours: int) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets import open_cut
 from sfcdc_assets.apply import attempt
-from sfcdc_assets.consistent_cut import open_cut
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.maintenance import pack as packing_module
 from sfcdc_assets.lake.maintenance.maintain import Retention, TableDone, maintain

@@ -8,11 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.lake.tables.audits import Audit, note_audit
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.jobs import LONG
+from sfcdc_assets.orchestration.jobs.run_config import LONG
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.lake.maintenance.test_pack import ALL, BEGUN, land
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
@@ -73,7 +73,7 @@ def test_the_help_says_what_it_does_and_what_it_does_not() -> None:
 
 def test_the_nightly_job_tells_each_asset_what_was_done_to_its_tables(warehouse: Warehouse) -> None:
     with instance_in_memory() as instance:
-        job = defs.resolve_job_def("maintain")
+        job = defs.resolve_job_def(ASSETS.name("maintain"))
         done = job.execute_in_process(instance=instance)
         assert done.success
         assert LONG.items() <= job.tags.items()
@@ -87,13 +87,13 @@ def test_the_nightly_job_tells_each_asset_what_was_done_to_its_tables(warehouse:
 def test_the_nightly_job_fails_with_what_a_person_has_to_mend(warehouse: Warehouse) -> None:
     path = damage(warehouse)
     with instance_in_memory() as instance:
-        done = defs.resolve_job_def("maintain").execute_in_process(instance=instance, raise_on_error=False)
+        done = defs.resolve_job_def(ASSETS.name("maintain")).execute_in_process(instance=instance, raise_on_error=False)
         assert not done.success
         (failed,) = (event for event in done.all_events if event.is_step_failure)
         assert path.name in failed.step_failure_data.error_display_string
 
 
 def test_the_schedule_is_on() -> None:
-    schedule = defs.resolve_schedule_def("maintain_every_night")
+    schedule = defs.resolve_schedule_def(ASSETS.name("maintain_every_night"))
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    assert schedule.job_name == "maintain"
+    assert schedule.job_name == "salesforce_maintain"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.consistent_cut import open_cut
+from sfcdc_assets import open_cut
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import CutGone
 from sfcdc_assets.lake.maintenance.maintain import Retention, TableDone, maintain, thin_out
@@ -292,7 +292,7 @@ def test_another_clients_cleanup_of_the_log_is_reported_and_the_newest_version_i
     done = maintained(warehouse, now=NOW + timedelta(days=2))[STATE]
     assert done.lost == 3
     assert done.problem is None
-    assert "3 versions of kept cuts are gone: another client cleaned up the log" in str(done)
+    assert "another client cleaned up the log, with 3 versions of kept cuts" in str(done)
     with pytest.raises(CutGone):
         numbers(warehouse)
     assert opened(warehouse, STATE).count() == 1

@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.cli.local_dagster.local_runs import pack
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.lake.maintenance import pack_by_count
 from sfcdc_assets.lake.maintenance.pack_by_count import files_to_pack, pack_where_many
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import packing
 from sfcdc_assets.orchestration.jobs.packing import FIRST_PAUSE_SECONDS, why_not_packed
-from sfcdc_assets.orchestration.resources import LakeResource
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.settings.settings import load_settings
@@ -63,8 +62,8 @@ def tick(warehouse: Warehouse, position: int) -> None:
 
 
 def look(instance: dg.DagsterInstance, warehouse: Warehouse) -> dg.RunRequest | dg.SkipReason:
-    sensor = defs.resolve_sensor_def("pack_when_many")
-    with dg.build_sensor_context(instance, resources={"lake": LakeResource()}) as context:
+    sensor = defs.resolve_sensor_def(ASSETS.name("pack_when_many"))
+    with dg.build_sensor_context(instance) as context:
         found = sensor(context)
     assert isinstance(found, dg.RunRequest | dg.SkipReason)
     return found
@@ -75,7 +74,7 @@ def test_over_a_day_of_ticks_the_number_of_files_stays_flat(warehouse: Warehouse
     counts = []
     for minute in range(0, 24 * 60, 6):
         tick(warehouse, minute * 10 + 1)
-        if minute % 30 == 0 and why_not_packed(instance, warehouse, None) is None:
+        if minute % 30 == 0 and why_not_packed(ASSETS, instance, warehouse, None) is None:
             assert [done.failure for done in pack_where_many(warehouse, None)] == [None]
         counts.append(files(warehouse))
     quarter = len(counts) // 4
@@ -92,7 +91,7 @@ def test_the_sensor_asks_for_a_run_when_there_are_many_and_the_run_packs(
     assert isinstance(look(instance, warehouse), dg.SkipReason)
     land(warehouse, ALL, [MANY])
     assert isinstance(look(instance, warehouse), dg.RunRequest)
-    assert defs.resolve_job_def("pack").execute_in_process(instance=instance).success
+    assert defs.resolve_job_def(ASSETS.name("pack")).execute_in_process(instance=instance).success
     assert files(warehouse) == 1
     assert isinstance(look(instance, warehouse), dg.SkipReason)
 
@@ -127,13 +126,17 @@ def test_after_a_run_that_failed_the_next_ones_wait_for_longer_and_longer(
     later = Later()
     with clock.using(later):
         for failures in range(3):
-            assert why_not_packed(instance, warehouse, None) is None
-            assert not defs.resolve_job_def("pack").execute_in_process(instance=instance, raise_on_error=False).success
+            assert why_not_packed(ASSETS, instance, warehouse, None) is None
+            assert (
+                not defs.resolve_job_def(ASSETS.name("pack"))
+                .execute_in_process(instance=instance, raise_on_error=False)
+                .success
+            )
             later.seconds = FIRST_PAUSE_SECONDS * 2**failures - 60  # Dagster notes the end by the machine's time
-            assert "The last run failed" in str(why_not_packed(instance, warehouse, None))
+            assert "The last run failed" in str(why_not_packed(ASSETS, instance, warehouse, None))
             later.seconds = FIRST_PAUSE_SECONDS * 2**failures + 60
         path.write_bytes(kept)
-        assert defs.resolve_job_def("pack").execute_in_process(instance=instance).success
+        assert defs.resolve_job_def(ASSETS.name("pack")).execute_in_process(instance=instance).success
     assert files(warehouse) == 1
 
 

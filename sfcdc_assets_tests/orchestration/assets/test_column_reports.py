@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.assets.column_reports import (
     BUSY_SECONDS,
     CALM_SECONDS,
-    LINEAGE,
-    SCHEMA,
     with_new_columns,
 )
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
+from sfcdc_assets.orchestration.table_metadata import COLUMNS, LINEAGE
 from sfcdc_assets.runtime.clock import using
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
@@ -41,13 +40,13 @@ def report(
     run_id: str = "r",
 ) -> dg.AssetMaterialization:
     """The next one of a partition."""
-    lineage = {name: [dg.TableColumnDep(asset_key=CURRENT_STATE_KEY, column_name=name)] for name in columns}
+    lineage = {name: [dg.TableColumnDep(asset_key=ASSETS.keys.current_state, column_name=name)] for name in columns}
     event = dg.AssetMaterialization(
-        CURRENT_STATE_KEY,
+        ASSETS.keys.current_state,
         partition=entity,
         metadata={
             "rows": 7,
-            SCHEMA: dg.TableSchema([dg.TableColumn(name) for name in columns]),
+            COLUMNS: dg.TableSchema([dg.TableColumn(name) for name in columns]),
             LINEAGE: dg.TableColumnLineage(lineage),
         },
     )
@@ -58,8 +57,8 @@ def report(
 
 def has_columns(made: dg.AssetMaterialization) -> bool:
     assert made.metadata["rows"].value == 7
-    assert (SCHEMA in made.metadata) == (LINEAGE in made.metadata)
-    return SCHEMA in made.metadata
+    assert (COLUMNS in made.metadata) == (LINEAGE in made.metadata)
+    return COLUMNS in made.metadata
 
 
 def test_columns_are_reported_when_they_change_and_in_between_where(

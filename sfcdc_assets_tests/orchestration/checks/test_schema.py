@@ -14,13 +14,13 @@ import pytest
 
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column, columns
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.events.event_bus import EventBus
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.checks.schema import schema_follows_the_org
-from sfcdc_assets.orchestration.resources import LakeResource
+from sfcdc_assets.orchestration.checks import schema
 
 Change = Callable[[Column], Column | None]
 
@@ -54,7 +54,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 
 def checked() -> tuple[dg.AssetCheckResult, dict[str, Any]]:
-    result = schema_follows_the_org(LakeResource())
+    result = schema.checked(ASSETS.warehouse(), ASSETS.settings())
     assert isinstance(result, dg.AssetCheckResult)
     return result, {name: value.value for name, value in result.metadata.items()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY, RAW_EVENTS_KEY
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.jobs.stored_samples import forget_samples_of
 from sfcdc_assets.orchestration.table_metadata import SAMPLE, rows_value
 from sfcdc_assets_tests.orchestration.jobs.test_event_log import OTHERS, OURS
@@ -32,7 +32,7 @@ def materialize(instance: dg.DagsterInstance, *materializations: dg.AssetMateria
         yield from materializations
         yield dg.Output(None)
 
-    dg.GraphDefinition(name="sync", node_defs=[work]).to_job().execute_in_process(instance=instance)
+    dg.GraphDefinition(name="salesforce_sync", node_defs=[work]).to_job().execute_in_process(instance=instance)
 
 
 def files_with(folder: Path, text: str) -> list[Path]:
@@ -45,14 +45,14 @@ def test_samples_are_in_no_file_any_more_and_the_materializations_stay(
     table = rows_value(("Id", "Email"), [("003", SECRET)])
     materialize(
         instance,
-        shown(CURRENT_STATE_KEY, "Contact", table),
-        shown(CURRENT_STATE_KEY, "Lead", dg.MetadataValue.md(f"| Email |\n| --- |\n| {SECRET} |")),
+        shown(ASSETS.keys.current_state, "Contact", table),
+        shown(ASSETS.keys.current_state, "Lead", dg.MetadataValue.md(f"| Email |\n| --- |\n| {SECRET} |")),
     )
-    instance.report_runless_asset_event(shown(RAW_EVENTS_KEY, "Contact", table))
+    instance.report_runless_asset_event(shown(ASSETS.keys.raw_events, "Contact", table))
     assert files_with(tmp_path, SECRET)
     assert forget_samples_of(instance, OURS) == 3
     assert files_with(tmp_path, SECRET) == []
-    for key, entities in ((CURRENT_STATE_KEY, {"Contact", "Lead"}), (RAW_EVENTS_KEY, {"Contact"})):
+    for key, entities in ((ASSETS.keys.current_state, {"Contact", "Lead"}), (ASSETS.keys.raw_events, {"Contact"})):
         assert instance.get_materialized_partitions(key) == entities
         records = instance.fetch_materializations(key, limit=10).records
         kept = [record.asset_materialization for record in records]
@@ -61,6 +61,6 @@ def test_samples_are_in_no_file_any_more_and_the_materializations_stay(
 
 
 def test_samples_of_another_code_location_stay(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    materialize(instance, shown(CURRENT_STATE_KEY, "Contact", rows_value(("Email",), [(SECRET,)])))
+    materialize(instance, shown(ASSETS.keys.current_state, "Contact", rows_value(("Email",), [(SECRET,)])))
     assert forget_samples_of(instance, OTHERS) == 0
     assert files_with(tmp_path, SECRET)

@@ -11,13 +11,12 @@ from typing import Any
 import dagster as dg
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.run_lander import LandedOnly
-from sfcdc_assets.orchestration.assets.keys import ENTITY
 from sfcdc_assets.orchestration.jobs import SNAPSHOT
-from sfcdc_assets.orchestration.resources import OrgResource
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
@@ -41,7 +40,7 @@ class CodeServer:
     def open(self, channel: str = CHANNEL) -> OpenChannel:
         """The channel as the sensor asks for it."""
         warehouse = Warehouse(os.environ["SFCDC_WAREHOUSE"])
-        opened = self.channels.of(channel, warehouse, load_settings(), partial(OrgResource().connect, warehouse))
+        opened = self.channels.of(channel, warehouse, load_settings(), partial(ASSETS.connect, warehouse))
         if opened.reader not in self._readers:
             self._readers.append(self.stream.adopt(opened.reader))
         return opened
@@ -49,9 +48,9 @@ class CodeServer:
     def tick(self) -> dg.SensorResult:
         """A tick that meets all that was sent before it; Dagster adds the partitions it asks for."""
         self.stream.wait_until_the_org_is_idle()
-        result = tick(self.instance, CHANNEL, self.open(), TICK)
+        result = tick(ASSETS, self.instance, CHANNEL, self.open(), TICK)
         for added in result.dynamic_partitions_requests or ():
-            self.instance.add_dynamic_partitions(ENTITY.name or "", list(added.partition_keys))
+            self.instance.add_dynamic_partitions(ASSETS.entities.name or "", list(added.partition_keys))
         return result
 
     def ticks(self, seconds: float, every: float = 5.0) -> list[dg.SensorResult]:
@@ -66,7 +65,7 @@ class CodeServer:
         """The work of a run that a tick asked for: all of it but Spark and Dagster, which cost seconds."""
         landed = LandedOnly(self.stream.warehouse, {CHANNEL: landed_through_ms(request)})
         entities = dict.fromkeys(self.stream.org.selected_entities, CHANNEL)
-        if request.job_name == SNAPSHOT.name:
+        if request.job_name == ASSETS.name(SNAPSHOT):
             for state in entity_states(self.stream.warehouse, entities, self.stream.clock()):
                 snapshot(self.stream, state, landed)
         else:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
@@ -22,7 +23,7 @@ class HeldTick:
         self.opened = server.open()
         land = self.opened.reader.land
 
-        def held(patience: object) -> object:
+        def held(timeouts: object) -> object:
             self._inside.set()
             assert self._go.wait(BOUND_SECONDS)
             return land(TICK)
@@ -36,7 +37,7 @@ class HeldTick:
 
     def _run(self, server: CodeServer) -> None:
         try:
-            tick(server.instance, CHANNEL, self.opened, TICK)
+            tick(ASSETS, server.instance, CHANNEL, self.opened, TICK)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             self.failures.append(error)
 

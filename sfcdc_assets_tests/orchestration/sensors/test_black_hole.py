@@ -15,12 +15,11 @@ import pytest
 import requests
 
 from sfcdc_assets.apply.catch_up import HEALING_SECONDS
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.entities.entities import entity_channels, entity_states
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.orchestration.jobs.started_run import BEGINNING_SECONDS
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS, REST_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
@@ -129,9 +128,8 @@ def test_a_tick_of_the_sensor_is_over_before_dagster_gives_it_up(
 ) -> None:
     server.die()
     weather.update(3)
-    resources = {"lake": LakeResource(), "org": OrgResource()}
-    with dg.build_sensor_context(server.instance, definitions=defs, resources=resources) as context:
-        sensor = defs.resolve_sensor_def("poll_ChangeEvents")
+    with dg.build_sensor_context(server.instance, definitions=defs) as context:
+        sensor = defs.resolve_sensor_def(ASSETS.name("poll_ChangeEvents"))
         try:
             if is_open:
                 sensor.evaluate_tick(context)

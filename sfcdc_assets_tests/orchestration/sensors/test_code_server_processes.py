@@ -108,7 +108,7 @@ class RunningDagster:
         selector = {
             "repositoryName": "__repository__",
             "repositoryLocationName": "sfcdc_assets",
-            "sensorName": "poll_ChangeEvents",
+            "sensorName": "salesforce_poll_ChangeEvents",
         }
         found = ask(
             self.ui.url,
@@ -168,8 +168,8 @@ def test_the_sensor_lands_while_its_run_is_only_queued_and_the_run_has_the_tags_
     running: RunningDagster,
 ) -> None:
     (run,) = running.queued()
-    assert (run["job"], run["sfcdc/work"]) == ("snapshot", "long")
-    assert run["sfcdc/concurrency_key"] == "snapshot /data/ChangeEvents"
+    assert (run["job"], run["sfcdc/work"]) == ("salesforce_snapshot", "long")
+    assert run["sfcdc/concurrency_key"] == "salesforce_snapshot /data/ChangeEvents"
     before = len(running.landed())
     running.change()
     eventually(running.all_is_landed, "the event that came while the run was queued")

@@ -15,8 +15,9 @@ from dagster._core.test_utils import instance_for_test
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
 from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE
-from sfcdc_assets.definitions import defs
-from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.definitions import ASSETS, defs
+from sfcdc_assets.orchestration.jobs import JOBS
+from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 
 CHANNELS = [f"/data/{name}ChangeEvent" for name in ("Account", "Contact", "Lead", "Case")]
@@ -32,9 +33,9 @@ class Slots:
 
     def queue(self, job: str, name: str, **tags: str) -> None:
         """A run of a job of the project, with the tags that Dagster gives it, and those it was asked for with."""
-        own = defs.resolve_job_def(job).run_tags if job in defs_jobs() else {}
+        own = defs.resolve_job_def(ASSETS.name(job)).run_tags if job in JOBS else {}
         all_tags = {**own, **{key.replace("__", "/"): value for key, value in tags.items()}}
-        run = run_of(self.instance, job, all_tags, dg.DagsterRunStatus.QUEUED)
+        run = run_of(self.instance, ASSETS.name(job), all_tags, dg.DagsterRunStatus.QUEUED)
         self._queued[run.run_id] = (name, run)
 
     def materialize(self, *assets: str) -> None:
@@ -46,7 +47,7 @@ class Slots:
         self._queued[run.run_id] = (f"{assets[0]} {number}", run)
 
     def asked_for_by_the_sensor(self, job: str, channel: str) -> None:
-        self.queue(job, f"{job} {channel}", **{CONCURRENCY_TAG: concurrency_key(channel, job)})
+        self.queue(job, f"{job} {channel}", **{CONCURRENCY_TAG: ASSETS.concurrency_key(channel, job)})
 
     def start(self) -> list[str]:
         """Names of the runs that the daemon would start now; they are at work from then on."""
@@ -61,10 +62,6 @@ class Slots:
         """A run that is at work ends well."""
         (run,) = (run for each, run in self._queued.values() if each == name)
         ends(self.instance, run, dg.DagsterEventType.RUN_SUCCESS)
-
-
-def defs_jobs() -> set[str]:
-    return {job.name for job in defs.resolve_all_job_defs()}
 
 
 @pytest.fixture
@@ -155,7 +152,7 @@ def test_a_nightly_run_whose_process_was_killed_is_done_once_more_and_a_failed_s
     killed = Counter[str]()
     for job in ("maintain", "sync"):
         for reason in (None, RunFailureReason.STEP_FAILURE):
-            tags = {**defs.resolve_job_def(job).run_tags}
-            run = run_of(slots.instance, job, tags, dg.DagsterRunStatus.FAILURE)
+            tags = {**defs.resolve_job_def(ASSETS.name(job)).run_tags}
+            run = run_of(slots.instance, ASSETS.name(job), tags, dg.DagsterRunStatus.FAILURE)
             killed[job] += auto_reexecution_should_retry_run(slots.instance, run, reason)
     assert killed == {"maintain": 1, "sync": 0}

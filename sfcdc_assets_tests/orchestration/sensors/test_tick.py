@@ -11,13 +11,13 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.landing.poll_timeouts import TICK
-from sfcdc_assets.orchestration.assets.keys import CONSISTENT_CUTS_KEY
-from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
@@ -56,7 +56,7 @@ class NotToBeAsked:
 
 
 def jobs(results: list[dg.SensorResult]) -> list[str]:
-    return [str(request.job_name) for each in results for request in each.run_requests or ()]
+    return [ASSETS.short(str(request.job_name)) for each in results for request in each.run_requests or ()]
 
 
 # -- ticks to which nothing happened
@@ -79,7 +79,7 @@ def test_a_tick_to_which_nothing_happened_opens_no_table_and_asks_the_instance_n
         weather.pass_time(LOOK_SECONDS / 2)
         weather.wait_until_the_org_is_idle()
         opened.clear()
-        description = tick(nobody, CHANNEL, server.open(), TICK)
+        description = tick(ASSETS, nobody, CHANNEL, server.open(), TICK)
         assert opened == []
         assert str(description.skip_reason.skip_message).endswith("nothing has changed.")  # type: ignore[union-attr]
 
@@ -130,7 +130,7 @@ def test_ticks_land_while_their_run_is_queued_or_at_work_and_ask_for_nothing(
     weather.update(1)
     weather.update(2)
     (request,) = server.tick().run_requests or ()
-    run = run_of(server.instance, "sync", request.tags, status)
+    run = run_of(server.instance, ASSETS.name("sync"), request.tags, status)
     before = weather.checkpoint().position
     results = []
     for number in range(8):
@@ -138,7 +138,9 @@ def test_ticks_land_while_their_run_is_queued_or_at_work_and_ask_for_nothing(
         results += server.ticks(10)
         assert weather.checkpoint().position == before + number + 1
     assert jobs(results) == []
-    assert all(run.run_id in str(each.skip_reason) for each in results if "nothing" not in str(each.skip_reason))
+    said = [str(each.skip_reason.skip_message) for each in results if each.skip_reason is not None]
+    waits = [line.partition("; ")[2] for line in said if "nothing" not in line]
+    assert set(waits) == {f"run {run.run_id} is at work on {CHANNEL}, and goes on with what lands (step follow)."}
     server.do(request)
     ends(server.instance, run, dg.DagsterEventType.RUN_SUCCESS)
     assert jobs(server.ticks(15)) == ["sync"]
@@ -146,7 +148,10 @@ def test_ticks_land_while_their_run_is_queued_or_at_work_and_ask_for_nothing(
 
 def test_a_snapshot_that_is_queued_holds_up_no_sync(weather: Stream, server: CodeServer) -> None:
     run_of(
-        server.instance, "snapshot", {CONCURRENCY_TAG: concurrency_key(CHANNEL, "snapshot")}, dg.DagsterRunStatus.QUEUED
+        server.instance,
+        ASSETS.name("snapshot"),
+        {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "snapshot")},
+        dg.DagsterRunStatus.QUEUED,
     )
     weather.update(1)
     assert "sync" in jobs(server.ticks(15))
@@ -162,9 +167,9 @@ def test_what_was_copied_is_looked_at_by_the_next_tick_and_not_half_a_minute_lat
         weather.update(0)
         asked = next(each for each in server.ticks(60) if each.run_requests)
         (request,) = asked.run_requests or ()
-        assert request.job_name == "snapshot"
+        assert request.job_name == ASSETS.name("snapshot")
         weather.pass_time(LOOK_SECONDS)
-        run = run_of(server.instance, "snapshot", request.tags, dg.DagsterRunStatus.STARTED)
+        run = run_of(server.instance, ASSETS.name("snapshot"), request.tags, dg.DagsterRunStatus.STARTED)
         (seen, *idle) = server.ticks(15)
         assert run.run_id in str(seen.skip_reason)
         assert all("nothing has changed" in str(each.skip_reason) for each in idle)
@@ -183,7 +188,7 @@ def failed_run(weather: Stream, server: CodeServer, patch: pytest.MonkeyPatch) -
     (request,) = server.tick().run_requests or ()
     with patch.context() as dated:
         dated.setattr(time, "time", lambda: weather.clock() / 1000)
-        run = run_of(server.instance, "sync", request.tags, dg.DagsterRunStatus.STARTED)
+        run = run_of(server.instance, ASSETS.name("sync"), request.tags, dg.DagsterRunStatus.STARTED)
         server.instance.report_run_failed(run)
 
 
@@ -209,7 +214,7 @@ def test_a_failed_run_is_asked_for_again_after_a_while_and_not_at_each_tick(
 
 def materialized_cuts(results: list[dg.SensorResult]) -> int:
     return sum(
-        isinstance(event, dg.AssetMaterialization) and event.asset_key == CONSISTENT_CUTS_KEY
+        isinstance(event, dg.AssetMaterialization) and event.asset_key == ASSETS.keys.consistent_cuts
         for each in results
         for event in each.asset_events
     )

@@ -88,8 +88,8 @@ def land_and_apply(*, snapshot: bool = False, stop_before: str | None = None) ->
         conflicts = _counted(patch)
         if stop_before:
             _stop_before(patch, stop_before)
-        patience = until_settled(settings.settle_seconds)
-        with Poller(warehouse, org, settings.settle_seconds, patience) as poller:
+        timeouts = until_settled(settings.settle_seconds)
+        with Poller(warehouse, org, settings.settle_seconds, timeouts) as poller:
             if snapshot:
                 at = poller.land(CHANNEL).position
                 at_once = run_on(warehouse, org, no_spark, visibility_seconds=0.0)

@@ -128,8 +128,8 @@ def watched() -> Figures:
 
         def apply() -> None:
             # Nothing that is older than what was read from the org may be missing.
-            patience = replace(until_settled(settings.settle_seconds), through_ms=clock.now_ms())
-            landed = poller.land(CHANNEL, patience)
+            timeouts = replace(until_settled(settings.settle_seconds), through_ms=clock.now_ms())
+            landed = poller.land(CHANNEL, timeouts)
             position = landed.complete_position
             for entity in ENTITIES:
                 apply_entity(run, ToApply(entity, CHANNEL, position))

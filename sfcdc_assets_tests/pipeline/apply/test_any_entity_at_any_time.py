@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dagster import AssetKey, AssetRecordsFilter
 
-from sfcdc_assets.orchestration.assets.keys import TABLE_KEYS
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
-TABLES = [key.path[-1] for key in TABLE_KEYS]
+TABLES = [key.path[-1] for key in ASSETS.keys.of_tables]
 
 
 def materialized(pipeline: EmulatedPipeline, layer: str) -> list[str | None]:

@@ -133,5 +133,5 @@ def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_th
     pipeline.sync()
     run = pipeline.instance.get_run_by_id(pipeline.last_run())
     assert run is not None
-    assert run.job_name == "sync"
+    assert run.job_name == "salesforce_sync"
     assert "follow_seconds" not in run.run_config["ops"]["land"]["config"]

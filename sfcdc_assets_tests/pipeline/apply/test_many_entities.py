@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply import attempt
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.spark_job import Outcome, TaskFailed, apply_events
+from sfcdc_assets.apply.spark_job import Outcome, apply_events
+from sfcdc_assets.apply.task_failures import TaskFailed
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.delta.commit_protocol import CommitProtocol

@@ -11,7 +11,7 @@ import pytest
 
 from sfcdc_assets.landing import land as land_module
 from sfcdc_assets.landing.channel_reader import ChannelReader
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
@@ -21,7 +21,7 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
-PATIENCE = Patience(320.0, 1.0, 600.0)
+PATIENCE = PollTimeouts(320.0, 1.0, 600.0)
 MakePipeline = Callable[..., EmulatedPipeline]
 
 

@@ -39,6 +39,13 @@ def test_an_event_that_comes_after_a_copy_and_was_committed_long_before_it_is_ol
     assert older_events(found, [copied(1, 0)], []) == {2}, "one may have been under way, one is newer"
 
 
+def test_an_event_that_says_to_be_older_than_any_event_is_kept_is_applied() -> None:
+    days = 24 * 60
+    found = events((2, -4 * days, 1), (3, -6 * days, 1), (4, -30 * 365 * days, 1))
+    assert older_events(found, [copied(1, 0)], []) == {2}
+    assert older_events(found, [copied(1, 0), copied(8, 60)], [2]) == {2}
+
+
 def test_an_event_that_had_come_before_the_copy_is_applied_on_top_of_it() -> None:
     assert older_events(events((2, -90, -1)), [copied(1, 0)], []) == frozenset()
 

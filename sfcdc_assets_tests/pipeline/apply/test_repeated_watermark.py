@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
-from sfcdc_assets.reconciliation.rebuild import remove_layers
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 TEXT = "a text that is large enough\n" * 50

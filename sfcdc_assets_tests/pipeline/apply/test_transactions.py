@@ -13,11 +13,11 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from typer.testing import CliRunner
 
+from sfcdc_assets import open_cut
 from sfcdc_assets.apply.apply_changes import ToApply, apply_entity
 from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.cli.main import app
-from sfcdc_assets.consistent_cut import open_cut
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.records.lead_conversion import ConvertedLead
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut

@@ -12,10 +12,11 @@ from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.reconciliation.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets.reconciliation.rebuild import rebuild_entity
 from sfcdc_assets_tests.pipeline.commits import another_memory, before_commit
 from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 from sfcdc_assets_tests.run_contexts import run_on

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import pytest
 
+from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, Rows
 from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences
 from sfcdc_assets_tests.pipeline.story import go_on, ledger, story, unhealed
@@ -102,9 +105,9 @@ def test_a_checkbox_switched_on_and_off_in_one_sync_is_certain_only_where_it_was
     go_on(users.pipeline, monkeypatch)
     record_id = users.rest.create("User", [user(7)])[0]
     users.pipeline.sync()
-    users.rest.update("User", {record_id: {SOUND: True}})
-    users.rest.update("User", {record_id: {SOUND: False}})
-    users.rest.update("User", {record_id: {"Title": "Dr."}})
+    for values in ({SOUND: True}, {SOUND: False}, {"Title": "Dr."}):
+        users.pipeline.org.clock.advance(60_000)
+        users.rest.update("User", {record_id: values})
     users.pipeline.sync()
     found = [row for row in users.pipeline.all_versions("User") if row["Id"] == record_id]
     found.sort(key=lambda row: (row["_position"], row["_valid_to"] is None))
@@ -113,3 +116,15 @@ def test_a_checkbox_switched_on_and_off_in_one_sync_is_certain_only_where_it_was
     assert certain == [True, True, False, False, True]
     assert [each[SOUND] for each, known in zip(found, certain, strict=True) if known] == [False, True, False]
     assert found[-1]["_certain_fields"] is None
+    created, on, off, other = (each["_valid_from"] for each in found[:4])
+    assert created < on < off < other
+    assert [marked_at(users, record_id, moment) for moment in (created, off)] == [False, True]
+
+
+def marked_at(users: Users, record_id: str, moment: datetime) -> bool:
+    """Whether `sfcdc sql --at` marks the user's row."""
+    query = f"SELECT _in_doubt FROM user WHERE \"Id\" = '{record_id}'"
+    result = sfcdc("sql", "--json", "--at", moment.isoformat(), query)
+    assert result.exit_code == 0, result.stderr
+    (row,) = json.loads(result.stdout)
+    return bool(row["_in_doubt"])

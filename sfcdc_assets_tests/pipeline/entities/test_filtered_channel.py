@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.entities.entities import entity_channels
 from sfcdc_assets.lake.tables.channel_members import filters_of
-from sfcdc_assets.orchestration.schedules import audit_filtered_every_night
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
@@ -35,6 +35,11 @@ def filtered(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest
         # As every look does; the one before came before the warehouse was the org's.
         entity_channels(copy.warehouse, load_settings().channels, (), copy.org.members)
         yield copy
+
+
+def audit_filtered() -> object:
+    """What the schedule of the night asks for."""
+    return defs.resolve_schedule_def(ASSETS.name("audit_filtered_every_night"))(dg.build_schedule_context())
 
 
 def status() -> str:
@@ -88,7 +93,7 @@ def test_a_filter_that_is_taken_away_is_forgotten(filtered: Copy) -> None:
 
 
 def test_the_schedule_of_the_night_audits_filtered_entities_and_no_other(filtered: Copy) -> None:
-    request = audit_filtered_every_night(dg.build_schedule_context())
+    request = audit_filtered()
     assert isinstance(request, dg.RunRequest)
     (config,) = request.run_config["ops"].values()
     assert config == {"config": {"entities": ["Account"]}}
@@ -99,4 +104,4 @@ def test_the_schedule_of_the_night_audits_filtered_entities_and_no_other(filtere
 
 def test_without_a_filter_the_schedule_does_nothing(make_pipeline: Callable[..., EmulatedPipeline]) -> None:
     make_pipeline("Account", records=1)
-    assert isinstance(audit_filtered_every_night(dg.build_schedule_context()), dg.SkipReason)
+    assert isinstance(audit_filtered(), dg.SkipReason)

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 from sfcdc_assets.cli.status import show
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.lake.delta.table import Table
@@ -95,7 +96,7 @@ def test_a_tick_that_meets_hundreds_of_new_entities_lands_them_with_a_handful_of
     assert landed(pipeline) == list(range(1, 2 * MANY + 1))
     (added,) = result.dynamic_partitions_requests
     assert list(added.partition_keys) == object_names(MANY)
-    assert [request.job_name for request in result.run_requests or ()] == [SNAPSHOT.name]
+    assert [request.job_name for request in result.run_requests or ()] == [ASSETS.name(SNAPSHOT)]
     assert len(asked) < 20, "no object is described: the snapshot that it needs does that"
     assert known_schemas(pipeline).version <= 1 + MANY // 100 + 1
     assert known_schemas(pipeline).count() == MANY
@@ -188,7 +189,7 @@ def test_small_objects_are_copied_first_and_several_at_a_time(
     pipeline = org_of(6)
     sizes = {name: 12 - 2 * number for number, name in enumerate(object_names(6))}
     pipeline.org.populate(sizes)
-    run = pipeline.launch(SNAPSHOT.name)
+    run = pipeline.launch(SNAPSHOT)
     assert run.success
     assert sorted(steps(run)) == object_names(6)
     assert sorted(begun) == object_names(6)
@@ -206,7 +207,7 @@ def test_a_run_copies_the_smallest_and_leaves_the_rest_to_the_next_one(
     pipeline = org_of(5)
     names = object_names(5)
     pipeline.org.populate({name: 10 - number for number, name in enumerate(names)})
-    run = pipeline.launch(SNAPSHOT.name, **as_the_sensor(for_seconds=COPY_SECONDS))
+    run = pipeline.launch(SNAPSHOT, **as_the_sensor(for_seconds=COPY_SECONDS))
     assert sorted(steps(run)) == names[3:]
     assert [each for each in asked if each.startswith("copy")] == [f"copy {names[4]}", f"copy {names[3]}"]
     status = status_of(Warehouse(str(pipeline.warehouse)), load_settings())
@@ -237,7 +238,7 @@ def test_a_long_copy_pauses_between_two_pages_for_the_stream_and_goes_on(
     monkeypatch.setattr("sfcdc_assets.org_reads.take_snapshot.read_pages", slowly)
     pipeline = org_of(3)
     pipeline.org.populate({large: 35, **dict.fromkeys(small, 5)})
-    assert pipeline.quick_tick().jobs == (SNAPSHOT.name,)
+    assert pipeline.quick_tick().jobs == (SNAPSHOT,)
     standing = {each.entity: each for each in status_of(Warehouse(str(pipeline.warehouse)), load_settings()).entities}
     begun = standing[large].snapshot
     assert begun is not None
@@ -246,7 +247,7 @@ def test_a_long_copy_pauses_between_two_pages_for_the_stream_and_goes_on(
         meanwhile.update(small[0], ids(pipeline.org, small[0])[0], {"Name": "changed meanwhile"})
         meanwhile.update(large, ids(pipeline.org, large)[30], {"Name": "changed meanwhile"})
     after = pipeline.tick()
-    assert set(after.jobs) == {SNAPSHOT.name, SYNC.name}
+    assert set(after.jobs) == {SNAPSHOT, SYNC}
     assert "changed meanwhile" in {row["Name"] for row in pipeline.rows(small[0]).values()}
     pipeline.sync()
     pipeline.assert_equal_to_the_org()

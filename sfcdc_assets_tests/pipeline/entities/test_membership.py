@@ -222,7 +222,7 @@ def test_a_channel_that_is_deleted_and_made_again_is_read_again(filtered: Emulat
 def test_an_entity_that_the_settings_leave_out_for_a_while_is_made_suspect_all_the_same(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SFCDC_ENTITIES", "Contact")
+    monkeypatch.setenv("SFCDC_ENTITIES", "CONTACT")
     synced.org.selected_entities.remove("Account")
     change_without_event(synced)
     synced.org.selected_entities.append("Account")

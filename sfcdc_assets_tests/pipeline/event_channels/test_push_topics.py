@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.event_channels.tables import rebuild_topic as rebuild_topic_module
 from sfcdc_assets.event_channels.tables.filter_check import TopicMissing, TopicReport, check_topic, verify_topic
 from sfcdc_assets.event_channels.tables.fold import fold_topic
@@ -22,10 +23,8 @@ from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import POLL
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.orchestration.assets.keys import PUSH_TOPIC_STATE_KEY
 from sfcdc_assets.orchestration.assets.push_topic_state import build_push_topic_state
 from sfcdc_assets.orchestration.checks.topics import build_topic_checks
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
@@ -354,7 +353,9 @@ def test_a_question_in_sql_finds_the_state_as_it_is_now(topic: Topic) -> None:
 
 def of_state(topic: Topic) -> list[dg.AssetMaterialization]:
     """What was reported to Dagster of the state, the oldest first."""
-    records = topic.pipeline.instance.fetch_materializations(PUSH_TOPIC_STATE_KEY, limit=10, ascending=True).records
+    records = topic.pipeline.instance.fetch_materializations(
+        ASSETS.keys.push_topic_state, limit=10, ascending=True
+    ).records
     return [record.asset_materialization for record in records if record.asset_materialization]
 
 
@@ -392,36 +393,33 @@ def test_a_person_folds_a_topic_and_evaluates_its_check(topic: Topic, monkeypatc
     topic.land()
     channels = load_settings().event_channels
     topic.pipeline.instance.add_dynamic_partitions("salesforce_push_topic", ["Energy"])
-    resources = {"lake": LakeResource(), "org": OrgResource()}
 
     def materialized(partition: str) -> bool:
-        assets = [*build_push_topic_state(channels)]
+        assets = [*build_push_topic_state(ASSETS, channels)]
         return dg.materialize(
             assets,
             partition_key=partition,
             instance=topic.pipeline.instance,
-            resources=resources,
             raise_on_error=False,
             run_config=QUIET,
         ).success
 
     assert materialized("Energy")
     assert topic.rows().keys() == {left}
-    (check,) = build_topic_checks(channels)
-    org, lake = OrgResource(), LakeResource()
-    assert check(lake=lake, org=org).passed
+    (check,) = build_topic_checks(ASSETS, channels)
+    assert check().passed
     topic.change("update", left, {"Industry": "Banking"})
     topic.pipeline.org.clock.advance(60_000)
-    result = check(lake=lake, org=org)
+    result = check()
     assert not result.passed
     assert result.metadata["left_the_filter"].value == 1
     assert topic.rows()[left]["_left_filter_at"] is None, "a check reports and changes nothing"
 
 
 def test_the_state_hangs_below_the_notifications_and_is_not_there_without_a_topic() -> None:
-    assert build_push_topic_state(["/data/ChangeEvents", "/topic/X?Name='A'"]) == []
-    assert build_topic_checks(["/u/Channel"]) == []
-    (asset,) = build_push_topic_state([CHANNEL])
+    assert build_push_topic_state(ASSETS, ["/data/ChangeEvents", "/topic/X?Name='A'"]) == []
+    assert build_topic_checks(ASSETS, ["/u/Channel"]) == []
+    (asset,) = build_push_topic_state(ASSETS, [CHANNEL])
     (spec,) = asset.specs
     assert [dep.asset_key.path[-1] for dep in spec.deps] == ["push_topic_events"]
     assert spec.description

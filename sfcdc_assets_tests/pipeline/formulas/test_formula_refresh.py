@@ -15,19 +15,19 @@ import pytest
 
 from sfcdc_assets.cli.local_dagster.channel_turn import Turn
 from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, read_formula_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import formulas as jobs
-from sfcdc_assets.orchestration.jobs.forget_runs import JOBS
-from sfcdc_assets.orchestration.resources import LakeResource
+from sfcdc_assets.orchestration.jobs import ours
+from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.org_reads import formula_refresh
-from sfcdc_assets.org_reads.formula_budget import FormulaBudget
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.leaks import files_with
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import (
     ENDED_AT,
@@ -168,6 +168,35 @@ def test_values_equal_the_orgs_after_changes_of_records_parents_and_the_day(pipe
         assert_equal_to_the_org(pipeline)
 
 
+def test_values_equal_the_orgs_at_their_as_of_while_the_org_goes_on_changing(pipeline: EmulatedPipeline) -> None:
+    """What a row says is what the org had when it was read, whatever has changed since; history says it too."""
+    dice, seen = Random(17), dict[tuple[str, datetime], dict[str, object]]()
+    for _ in range(6):
+        some_changes(pipeline, dice)
+        pipeline.org.clock.sleep(INTERVAL)
+        began = datetime.fromtimestamp(pipeline.org.clock() / 1000, UTC)
+        pipeline.sync()
+        found, now = kept(pipeline, "Opportunity"), None
+        for record_id, at in as_of(pipeline, "Opportunity").items():
+            if at >= began:
+                now = now or true(pipeline, "Opportunity", set(next(iter(found.values()))))
+                seen[record_id, at] = now[record_id]
+            assert found[record_id] == seen[record_id, at]
+        some_changes(pipeline, dice)  # not read before the next round
+    earlier = pipeline.scan("earlier_formula_values/Opportunity")
+    assert len(earlier) > 5
+    names = sorted(next(iter(seen.values())))
+    for row in earlier:
+        assert {each: row[each] for each in names} == seen[row["Id"], row[AS_OF].astimezone(UTC)]
+    pipeline.sync()
+    asked = 'SELECT "Id", _valid_from, _valid_to, "Weighted__c", _formulas_as_of AS read_at FROM opportunity_history'
+    versions = json.loads(sfcdc("sql", "--format", "json", f"{asked} WHERE _formulas_as_of IS NOT NULL").stdout)
+    assert any(each["_valid_to"] for each in versions)
+    for each in versions:
+        at = datetime.fromisoformat(each["read_at"]).astimezone(UTC)
+        assert each["Weighted__c"] == seen[each["Id"], at]["Weighted__c"]
+
+
 def test_a_parent_on_another_channel_is_followed_in_the_fields_that_formulas_read(pipeline: EmulatedPipeline) -> None:
     read_formulas(pipeline)
     deal = next(each for each in pipeline.org.records("Opportunity") if each["AccountId"])
@@ -217,7 +246,7 @@ def test_what_a_budget_is_not_enough_for_waits_and_loses_no_change(
 ) -> None:
     read_formulas(pipeline)
     monkeypatch.setattr(formula_refresh, "IDS_PER_REQUEST", 2)
-    monkeypatch.setattr(FormulaBudget, "left", lambda _budget: 1)
+    monkeypatch.setattr(RequestBudget, "left", lambda _budget: 1)
     with pipeline.org.transaction() as work:
         for deal in ids(pipeline.org, "Opportunity"):
             work.update("Opportunity", deal, {"Amount": 77})
@@ -312,7 +341,7 @@ def test_a_table_that_is_built_again_has_its_formulas_read_again(pipeline: Emula
     assert all(again[each] > first[each] for each in again)
 
 
-def test_views_have_formulas_beside_the_columns_of_current_rows_alone(pipeline: EmulatedPipeline) -> None:
+def test_views_have_formulas_beside_the_columns_as_of_when_they_were_read(pipeline: EmulatedPipeline) -> None:
     read_formulas(pipeline)
     deal = ids(pipeline.org, "Opportunity")[0]
     asked = f"""SELECT "Id", "Weighted__c", _formulas_as_of FROM opportunity WHERE "Id" = '{deal}'"""
@@ -324,12 +353,50 @@ def test_views_have_formulas_beside_the_columns_of_current_rows_alone(pipeline: 
     counted = """SELECT count(*) AS n, count("Of_Account__c") AS formulas FROM opportunity"""
     assert json.loads(sfcdc("sql", "--format", "json", counted).stdout) == [{"n": 8, "formulas": 8}]
     moment = datetime.fromtimestamp(pipeline.org.clock() / 1000, UTC).isoformat()
-    for options in (["SELECT _formulas_as_of FROM opportunity_history"], ["--at", moment, asked]):
-        assert sfcdc("sql", *options).exit_code == 1
+    assert json.loads(sfcdc("sql", "--format", "json", "--at", moment, asked).stdout) == [row]
+    versions = asked.replace("FROM opportunity", "FROM opportunity_history")
+    assert row in json.loads(sfcdc("sql", "--format", "json", versions).stdout)
     assert sfcdc("views", "--duckdb", "views.duckdb").exit_code == 0
     with duckdb.connect("views.duckdb", read_only=True) as views:
         assert views.execute("SELECT count(_formulas_as_of) FROM opportunity").fetchone() == (8,)
     assert "Weighted__c" in sfcdc("dbt-sources").stdout
+
+
+def test_what_formulas_show_of_a_forgotten_record_goes_over_all_lookups_and_no_look_brings_it_back(
+    pipeline: EmulatedPipeline,
+) -> None:
+    """The org still has the record; an opportunity shows it by its account's parent, another one did before."""
+    shown, work = {"its name": "Zambrowitzka & Daughters"}, pipeline.org
+    holding, account, other, *_ = ids(work, "Account")
+    deal, moved, *rest = ids(work, "Opportunity")
+    for changes in (
+        {holding: {"Name": shown["its name"], "ParentId": None}, account: {"ParentId": holding}},
+        {deal: {"AccountId": account}, moved: {"AccountId": account}},
+        {moved: {"AccountId": other}, other: {"ParentId": None}},
+    ):
+        with work.transaction() as one:
+            for record_id, values in changes.items():
+                one.update("Account" if record_id in (holding, account, other) else "Opportunity", record_id, values)
+        sync_later(pipeline)
+    tables = {each.partition(" in ")[2] for each in files_with(shown, pipeline.warehouse)}
+    for name in ("formula_values/Account", "formula_values/Opportunity", "earlier_formula_values/Opportunity"):
+        assert any(f"{name}/" in each for each in tables), name
+
+    assert sfcdc("forget", "--entity", "Account", "--id", holding).exit_code == 0
+    assert files_with(shown, pipeline.warehouse) == []
+    for amount in (1, 2):
+        with work.transaction() as one:
+            one.update("Opportunity", deal, {"Amount": amount, "AccountId": account})
+            one.update("Account", account, {"Site": f"Bonn {amount}"})
+        sync_later(pipeline)
+        assert files_with(shown, pipeline.warehouse) == []
+    found = kept(pipeline, "Opportunity")
+    expected = true(pipeline, "Opportunity", set(found[deal]))
+    assert found[deal] == expected[deal] | {"Of_Account__c": None}, "its other formulas show nothing of it"
+    assert {each: found[each] for each in (moved, *rest)} == {
+        each: expected[each] | ({"Of_Account__c": None} if shown["its name"] in str(expected[each]) else {})
+        for each in (moved, *rest)
+    }
 
 
 def test_status_says_how_old_the_values_are_and_what_is_withheld(
@@ -370,8 +437,8 @@ def test_the_sensor_asks_for_a_run_when_an_entity_is_due_and_pauses_after_one_th
     pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def is_asked() -> bool:
-        sensor, resources = defs.resolve_sensor_def("read_formulas_when_due"), {"lake": LakeResource()}
-        with dg.build_sensor_context(pipeline.instance, definitions=defs, resources=resources) as context:
+        sensor = defs.resolve_sensor_def(ASSETS.name("read_formulas_when_due"))
+        with dg.build_sensor_context(pipeline.instance, definitions=defs) as context:
             return bool(sensor.evaluate_tick(context).run_requests)
 
     assert is_asked()
@@ -389,5 +456,4 @@ def test_the_sensor_asks_for_a_run_when_an_entity_is_due_and_pauses_after_one_th
 
 
 def test_runs_of_the_job_are_forgotten_like_those_of_others() -> None:
-    ours = {job.name for job in defs.jobs or ()}
-    assert ours - {"__ASSET_JOB"} <= JOBS
+    assert {job.name for job in defs.jobs or ()} - {"__ASSET_JOB"} == ours(ASSETS).jobs

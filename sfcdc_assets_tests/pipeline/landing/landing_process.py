@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -15,7 +15,7 @@ LONGEST_SECONDS = 280.0
 """Should nobody kill it."""
 PAUSE_SECONDS = 0.05
 """After an error, of which the next attempt may have to wait for its turn."""
-ROUND = Patience(first_answer=2.0, quiet=0.05, budget=2.0, goes_on=True)
+ROUND = PollTimeouts(first_answer=2.0, quiet=0.05, budget=2.0, goes_on=True)
 
 
 def main() -> None:

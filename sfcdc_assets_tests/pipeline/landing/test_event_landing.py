@@ -10,16 +10,16 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.errors import ReplayIdCorruptedError
 from sfcdc_assets.emulator.streaming.notifications import NotificationLog
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.event_table import EventTable, event_tables
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
-from sfcdc_assets.landing.channel_landing import landing_of
-from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.channel_reader import ChannelReader, landing_of
 from sfcdc_assets.landing.event_landing import EventLanding
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.org_connection import connect
@@ -34,7 +34,7 @@ from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 GENERIC = "/u/notifications/orders"
 TOPIC = "/topic/Energetic"
 FILTERED = "/topic/Energetic?Industry='Energy'&BillingCity='Oslo'"
-QUICK = Patience(first_answer=5.0, quiet=0.3, budget=20.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
 SCHEMA = """
 channel = "/u/notifications/orders"
 [columns]
@@ -250,11 +250,11 @@ def test_a_tick_adds_the_partition_reports_the_table_and_the_check_and_asks_for_
     with OpenChannels(forgotten_seconds=float("inf")) as channels:
         opened = channels.of(GENERIC, org.warehouse, load_settings(), lambda: connect(load_settings()))
         push(org, {"order_id": "A1", "amount": 1}, {"order_id": "A2", "amount": "x"})
-        first = tick(cast(dg.DagsterInstance, instance), GENERIC, opened, QUICK)
+        first = tick(ASSETS, cast(dg.DagsterInstance, instance), GENERIC, opened, QUICK)
         (added,) = first.dynamic_partitions_requests or ()
         instance.keys += added.partition_keys
         instance.is_there = False  # a tick that lands nothing asks Dagster for nothing
-        again = tick(cast(dg.DagsterInstance, instance), GENERIC, opened, QUICK)
+        again = tick(ASSETS, cast(dg.DagsterInstance, instance), GENERIC, opened, QUICK)
     materialization, evaluation = first.asset_events
     assert isinstance(materialization, dg.AssetMaterialization)
     assert isinstance(evaluation, dg.AssetCheckEvaluation)

@@ -24,7 +24,7 @@ from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.pending import READINGS
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
@@ -43,7 +43,7 @@ FAULTS = (
     Fault.COMETD_RESET,
     Fault.COMETD_CUT,
 )
-QUICK = Patience(first_answer=5.0, quiet=0.3, budget=30.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=30.0)
 SLICE = 100
 
 

@@ -12,7 +12,7 @@ from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.schemas import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Schemas, describe_of, schema_of_id
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.channel_landing import landing_of
+from sfcdc_assets.landing.channel_reader import landing_of
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of

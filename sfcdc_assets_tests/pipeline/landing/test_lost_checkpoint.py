@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.orchestration.assets.specs import channel_key
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_connection.same_organization import WrongOrganization
 from sfcdc_assets.settings.settings import load_settings
@@ -76,9 +76,14 @@ def test_an_expired_replay_id_is_noted_reported_and_bridged_by_reading_the_table
     updated, purged = lose(org, org.server.bus.expire)
     landed = max(event["position"] for event in org.scan("raw_events"))
     description = org.sensor_tick()
-    (observed,) = [event for event in description.asset_events or () if event.asset_key == channel_key(CHANNEL)]
+    (observed,) = [
+        event for event in description.asset_events or () if event.asset_key == ASSETS.keys.of_channel(CHANNEL)
+    ]
     assert "replay" in str(observed.metadata["lost_checkpoint"].value)
-    assert {request.job_name for request in description.run_requests or ()} == {"snapshot", "sync"}
+    assert {request.job_name for request in description.run_requests or ()} == {
+        "salesforce_snapshot",
+        "salesforce_sync",
+    }
     (entry,) = unhealed(org)
     assert (entry["record_id"], entry["reason"], entry["opened_position"]) == ("*", "lost_checkpoint", landed + 1)
     assert (lost_checkpoint(org)["bridged"], lost_checkpoint(org)["waiting"]) == (False, ["Account"])

@@ -11,16 +11,15 @@ from time import monotonic, sleep
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.doctor.streams import reachable
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.event_landing import EventLanding
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.orchestration.assets.event_tables import build_event_tables
-from sfcdc_assets.orchestration.assets.keys import EVENT_PARTITIONS
-from sfcdc_assets.orchestration.resources import LakeResource, OrgResource
 from sfcdc_assets.salesforce.managed_subscription import ManagedTopicOfOtherKind
 from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of
 from sfcdc_assets.settings.settings import load_settings
@@ -34,7 +33,7 @@ EVENT = "Order_Event__e"
 TOPIC = f"/event/{EVENT}"
 NAME = "Orders"
 MANAGED = f"managed:/event/{NAME}"
-QUICK = Patience(first_answer=5.0, quiet=0.1, budget=20.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.1, budget=20.0)
 
 
 @pytest.fixture
@@ -185,12 +184,11 @@ def test_a_person_materializes_the_channel_and_the_commands_show_it(
     publish(org, 1)
     (partition,) = (folder_of(each) for each in load_settings().event_channels)
     with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions(EVENT_PARTITIONS[ChannelKind.PLATFORM_EVENT].name or "", [partition])
+        instance.add_dynamic_partitions(ASSETS.folders(ChannelKind.PLATFORM_EVENT).name or "", [partition])
         done = dg.materialize(
-            build_event_tables([MANAGED]),
+            build_event_tables(ASSETS, [MANAGED]),
             partition_key=partition,
             instance=instance,
-            resources={"lake": LakeResource(), "org": OrgResource()},
             run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
         )
     assert done.success

@@ -17,7 +17,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.channel_kinds import table_of
 from sfcdc_assets.settings.settings import load_settings
@@ -26,7 +26,7 @@ from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 ORDERS = "/event/Order_Event__e"
 NOTES = "/event/Note__e"
-QUICK = Patience(first_answer=5.0, quiet=0.3, budget=20.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
 BOTH = pytest.mark.parametrize("transport", ["pubsub", "cometd"])
 
 

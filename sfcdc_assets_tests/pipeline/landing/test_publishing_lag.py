@@ -20,7 +20,7 @@ from sfcdc_assets.emulator.pubsub.stream_timing import StreamTiming
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import POLL, TICK, Patience, until_settled
+from sfcdc_assets.landing.poll_timeouts import POLL, TICK, PollTimeouts, until_settled
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream
@@ -89,11 +89,11 @@ def test_no_empty_response_completes_half_a_transaction_or_speaks_for_what_is_no
     assert report.complete_through_ms >= org.clock() - (SETTLE + KEEPALIVE) * 1000
 
 
-@pytest.mark.parametrize("patience", [POLL, until_settled(SETTLE)], ids=["a reading", "until it has settled"])
-def test_a_reading_that_ends_with_an_empty_response_says_only_what_is_so(org: Stream, patience: Patience) -> None:
+@pytest.mark.parametrize("timeouts", [POLL, until_settled(SETTLE)], ids=["a reading", "until it has settled"])
+def test_a_reading_that_ends_with_an_empty_response_says_only_what_is_so(org: Stream, timeouts: PollTimeouts) -> None:
     for number in range(4):
         commit(org, number)
-        assert_true(org, org.poll(patience))
+        assert_true(org, org.poll(timeouts))
         org.pass_time(1.0)
     org.pass_time(30)
     report = org.poll_until_settled()

@@ -14,7 +14,7 @@ from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
@@ -22,9 +22,9 @@ from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 GENERIC = "/u/notifications/orders"
-HELD = Patience(first_answer=150.0, quiet=0.3, budget=600.0)
+HELD = PollTimeouts(first_answer=150.0, quiet=0.3, budget=600.0)
 """Until a connect was held for its time and brought nothing."""
-QUICK = Patience(first_answer=5.0, quiet=0.3, budget=20.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
 HOUR = 3_600.0
 
 
@@ -54,22 +54,22 @@ def texts(org: Stream) -> list[str]:
     return [row["payload"] for row in landed_rows(org.warehouse, GENERIC)]
 
 
-def land(org: Stream, channel: str, patience: Patience = QUICK) -> LandingReport:
+def land(org: Stream, channel: str, timeouts: PollTimeouts = QUICK) -> LandingReport:
     """One reading by a process of its own."""
     reader = ChannelReader(org.warehouse, org.connected, channel, SETTLE)
     try:
-        return reader.land(patience)
+        return reader.land(timeouts)
     finally:
         reader.drop()
 
 
-@pytest.mark.parametrize("patience", [HELD, QUICK], ids=["after an answer", "before any answer"])
+@pytest.mark.parametrize("timeouts", [HELD, QUICK], ids=["after an answer", "before any answer"])
 def test_a_channel_begun_at_latest_loses_nothing_that_is_published_while_its_process_restarts(
-    at_latest: Stream, patience: Patience
+    at_latest: Stream, timeouts: PollTimeouts
 ) -> None:
     push(at_latest, "before the start")
     clock.sleep(60)
-    assert land(at_latest, GENERIC, patience).count == 0
+    assert land(at_latest, GENERIC, timeouts).count == 0
     clock.sleep(HOUR)
     push(at_latest, "while nobody read")
     report = land(at_latest, GENERIC, HELD)

@@ -187,7 +187,7 @@ def test_a_transaction_is_complete_when_another_follows_or_the_org_says_that_not
     weather.update(1)
     weather.update(2)
     assert weather.tick(reader).complete_position == 1
-    assert weather.poll(patience=POLL_FOREVER).complete_position == 2  # by a keepalive
+    assert weather.poll(timeouts=POLL_FOREVER).complete_position == 2  # by a keepalive
 
 
 POLL_FOREVER = WATERMARK.__class__(first_answer=300.0, quiet=300.0, budget=600.0)
@@ -353,6 +353,19 @@ def test_a_schema_that_may_not_be_read_is_unknown_and_stops_nothing(weather: Str
     assert (report.count, report.quarantined) == (1, 0)
     weather.update(2)
     assert weather.poll_until_settled().count == 1
+    assert weather.records_landed() == weather.ids(1, 2)
+
+
+def test_an_event_of_a_kind_that_nobody_knows_is_landed_once_though_it_comes_again(weather: Stream) -> None:
+    weather.update(1)
+    weather.server.faults.arm(Fault.UNKNOWN_CHANGE_TYPE)
+    weather.update(2)
+    weather.poll_until_settled()
+    weather.org.change_instance()
+    weather.pass_time(700)  # it is asked for its instance every ten minutes
+    report = weather.poll_until_settled()
+    assert report.lost_checkpoint
+    assert report.deliveries == 2
     assert weather.records_landed() == weather.ids(1, 2)
 
 

@@ -16,7 +16,7 @@ from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import Patience
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
@@ -24,7 +24,7 @@ from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 TOPIC, ORDERS = "/topic/Energetic", "/event/Order_Event__e"
-QUICK = Patience(first_answer=5.0, quiet=0.3, budget=20.0)
+QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
 HOUR = 3_600.0
 
 

@@ -40,12 +40,13 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
-from sfcdc_assets.reconciliation.rebuild import rebuild_entity, remove_layers
+from sfcdc_assets.reconciliation.rebuild import rebuild_entity
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
+from sfcdc_assets_tests.pipeline.lives.lives_consumers import Consumers
 from sfcdc_assets_tests.pipeline.lives.lives_plan import BatchPlan
 from sfcdc_assets_tests.pipeline.lives_administrator import Administrator, name_of
 from sfcdc_assets_tests.pipeline.lives_diary import Diary, HiddenFields, SnapshotTaken
@@ -57,6 +58,7 @@ from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
     vacuum,
     z_order,
 )
+from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -114,6 +116,7 @@ class Life(ApplyListener):
         self._restless = 0
         self._is_reading = False
         self._known: Collection[str] = ()
+        self.consumers = Consumers(warehouse, plan.seed)
         self._open = False
         """Whether the last run left an entry, so that there is something to do for the next one."""
 
@@ -130,6 +133,7 @@ class Life(ApplyListener):
             with self._started_as(self.plan.starts[min(number, 2) - 1]):
                 self._with_fate("round", self.sync, (self.sync, self.night, self._be_compacted, self._rebuild_all))
             self._be_maintained()
+            self.consumers.come()
             if self._night.random() < NIGHTS:
                 self._with_fate("night", self.night, (self.sync,))
 
@@ -239,6 +243,7 @@ class Life(ApplyListener):
             self._open |= any(each.suspects_open for each in states if not self._waits_for_a_person(each))
             if not self._open:
                 self._note_cut(known)
+                self.consumers.come()
                 if not any(each.has_work for each in entity_states(self.warehouse, known, self.clock())):
                     return
             self.clock.advance(self._dice.choice((0, PAUSE_MS)))

@@ -272,7 +272,7 @@ def by_key(layer: str, rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, An
     for row in rows:
         key = KEYS[layer](row)
         assert key not in found, f"{layer}: {key} stands twice"
-        description = {_small(name): value for name, value in row.items()} | {"_batch": None}
+        description = {_small(name): value for name, value in row.items()} | {"_batch": None, "_first_batch": None}
         # Names of fields in the order of the columns, which are in another one when a table is rebuilt.
         if row.get("_changed_fields") is not None:
             description["_changed_fields"] = sorted({*map(_small, row["_changed_fields"])})

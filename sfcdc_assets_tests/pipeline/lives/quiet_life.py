@@ -18,11 +18,11 @@ from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.run_context import OrgRunContext, no_spark
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_snapshot
-from sfcdc_assets.reconciliation.rebuild import remove_layers
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -98,14 +98,17 @@ class QuietLife:
 
     def rows(self) -> Rows:
         """`current_state` by Id, without the batch that wrote it, which is another one after a rebuild."""
-        return {row["Id"]: {**row, "_batch": None} for row in rows_of(self.warehouse, STATE)}
+        return {row["Id"]: {**row, "_batch": None, "_first_batch": None} for row in rows_of(self.warehouse, STATE)}
 
     def layers(self) -> dict[str, list[dict[str, Any]]]:
         """The rows of each layer in an order of their own, without the batch that wrote them; of `history` those that
         are part of the tables."""
         rows = {layer: rows_of(self.warehouse, f"{layer}/{ENTITY}") for layer in ("current_state", "text_fields")}
         rows["history"] = versions_of(self.warehouse, ENTITY)
-        return {layer: sorted([{**row, "_batch": None} for row in found], key=str) for layer, found in rows.items()}
+        return {
+            layer: sorted([{**row, "_batch": None, "_first_batch": None} for row in found], key=str)
+            for layer, found in rows.items()
+        }
 
     def version(self) -> int:
         """Of `current_state`."""

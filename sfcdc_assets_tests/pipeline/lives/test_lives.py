@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
+from sfcdc_assets_tests.model.relation import Followed
+from sfcdc_assets_tests.model.table_trace import recorded
 from sfcdc_assets_tests.pipeline.lives.lives import opened
 from sfcdc_assets_tests.pipeline.lives.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, layers_of
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
@@ -56,7 +59,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     with_schemas_read_once(monkeypatch)
 
 
-def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def followed(life_seed: int, pytestconfig: pytest.Config) -> Iterator[None]:
+    """Of some lives every commit has to be a step that the model allows."""
+    every, commits = pytestconfig.getoption("--follow-every"), Followed()
+    with recorded(commits) if life_seed % every == 1 % every else nullcontext():
+        yield
+    print(f"followed: {dict(commits.counts)}")
+
+
+def test_a_life(
+    life_seed: int, folder: Path, authority: Path, quick: None, followed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At any moment history is what the org was, each cut is the org between two transactions, and what is rebuilt
     from `raw_events` and `snapshot` is the same."""
     print(f"seed {life_seed}; again: .venv/bin/python -m pytest {Path(__file__)} --life-seed {life_seed}")
@@ -67,6 +81,8 @@ def test_a_life(life_seed: int, folder: Path, authority: Path, quick: None, monk
         life.live()
         Checks(life).all()
         assert_rebuilding_gives_the_same_rows(life)
+        life.consumers.come()
+        print(f"what consumers were told: {dict(life.consumers.calls)}")
 
 
 @pytest.mark.parametrize("seed", range(WITH_SPARK))

@@ -12,17 +12,11 @@ import dagster as dg
 import pytest
 
 from sfcdc_assets.apply.catch_up import Applied, ApplyListener
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets import reports, tables_metadata
-from sfcdc_assets.orchestration.assets.keys import (
-    CURRENT_STATE_KEY,
-    GAP_RECONCILIATION_KEY,
-    HISTORY_KEY,
-    TABLE_KEYS,
-    TEXT_FIELDS_KEY,
-)
 from sfcdc_assets.orchestration.assets.reports import RunReports
 from sfcdc_assets.orchestration.assets.tables_metadata import look_again
 from sfcdc_assets.org_reads.read_back import ReadBackReport
@@ -31,10 +25,10 @@ from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 
 NAMES = ("First__c", "Second__c", "Third__c")
 LAYERS = {
-    TEXT_FIELDS_KEY: "text_fields",
-    GAP_RECONCILIATION_KEY: "gap_reconciliation",
-    CURRENT_STATE_KEY: "current_state",
-    HISTORY_KEY: "history",
+    ASSETS.keys.text_fields: "text_fields",
+    ASSETS.keys.gap_reconciliation: "gap_reconciliation",
+    ASSETS.keys.current_state: "current_state",
+    ASSETS.keys.history: "history",
 }
 
 
@@ -51,7 +45,7 @@ def entities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entities:
 @pytest.fixture
 def run_reports(entities: Entities) -> Iterator[RunReports]:
     with dg.DagsterInstance.ephemeral() as instance:
-        yield RunReports(instance, entities.warehouse, dict.fromkeys(NAMES, CHANNEL), with_columns=True)
+        yield RunReports(ASSETS, instance, entities.warehouse, dict.fromkeys(NAMES, CHANNEL), with_columns=True)
 
 
 class Kept(ApplyListener):
@@ -69,7 +63,7 @@ def reported(of: RunReports) -> Mapping[tuple[str, dg.AssetKey], Mapping[str, An
     return {
         (event.partition or "", event.asset_key): {name: value.value for name, value in event.metadata.items()}
         for event in of.take()
-        if event.asset_key in TABLE_KEYS
+        if event.asset_key in ASSETS.keys.of_tables
     }
 
 
@@ -99,21 +93,22 @@ def test_no_table_is_opened_again_to_report_a_batch_and_the_report_is_that_of_op
             run_reports.brought_up_to_date(applied)
         assert again == []
     looked = reported(run_reports)
-    assert looked.keys() == {(name, key) for name in NAMES for key in TABLE_KEYS}
-    monkeypatch.setattr(RunReports, "_look", lambda of, applied: look_again(entities.warehouse, applied.report))
+    assert looked.keys() == {(name, key) for name in NAMES for key in ASSETS.keys.of_tables}
+    rows = ASSETS.settings().sample_rows
+    monkeypatch.setattr(RunReports, "_look", lambda of, applied: look_again(entities.warehouse, applied.report, rows))
     for applied in kept.applied.values():
         run_reports.brought_up_to_date(applied)
     assert reported(run_reports) == looked
     for name in NAMES:
         for key, layer in LAYERS.items():
             version = looked[name, key]["delta_version"]
-            assert looked[name, key]["dagster/table_name"] == f"{layer}/{name}"
+            assert looked[name, key]["table"] == f"{layer}/{name}"
             assert version is not None
         state = CurrentState.open(entities.warehouse, name)
         assert state is not None
-        assert looked[name, CURRENT_STATE_KEY]["delta_version"] == state.table.version
-        assert "sample" in looked[name, CURRENT_STATE_KEY]
-        assert "sample" in looked[name, HISTORY_KEY]
+        assert looked[name, ASSETS.keys.current_state]["delta_version"] == state.table.version
+        assert "sample" in looked[name, ASSETS.keys.current_state]
+        assert "sample" in looked[name, ASSETS.keys.history]
 
 
 def test_what_came_after_the_commit_is_looked_at_again(
@@ -149,4 +144,4 @@ def test_a_commit_stands_though_its_tables_cannot_be_looked_at(
     assert entities.differences() == []
     for applied in kept.applied.values():
         run_reports.brought_up_to_date(applied)
-    assert reported(run_reports).keys() == {(name, key) for name in NAMES for key in TABLE_KEYS}
+    assert reported(run_reports).keys() == {(name, key) for name in NAMES for key in ASSETS.keys.of_tables}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 import pytest
@@ -17,20 +17,12 @@ from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import build_failed_and_in_progress_partition_subset
 from deltalake import DeltaTable
 
+from sfcdc_assets import open_cut
 from sfcdc_assets.apply.catch_up import CatchUp
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
-from sfcdc_assets.definitions import defs
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.orchestration.assets import specs
-from sfcdc_assets.orchestration.assets.keys import (
-    CURRENT_STATE_KEY,
-    ENTITY,
-    GAP_RECONCILIATION_KEY,
-    HISTORY_KEY,
-    RAW_EVENTS_KEY,
-    TABLE_KEYS,
-    TEXT_FIELDS_KEY,
-)
 from sfcdc_assets.orchestration.assets.report_interval import EVERY_SECONDS
 from sfcdc_assets.orchestration.jobs import retries
 from sfcdc_assets.orchestration.jobs.sync import Landed, PreparedEntities
@@ -68,7 +60,7 @@ def metadata(pipeline: EmulatedPipeline, key: dg.AssetKey, entity: str) -> dict[
 def failed_partitions(pipeline: EmulatedPipeline, key: dg.AssetKey) -> set[str]:
     """Partitions that the asset's page shows red."""
     with partition_loading_context(dynamic_partitions_store=pipeline.instance):
-        failed, _, _ = build_failed_and_in_progress_partition_subset(pipeline.instance, key, ENTITY, 2**62)
+        failed, _, _ = build_failed_and_in_progress_partition_subset(pipeline.instance, key, ASSETS.entities, 2**62)
         return set(failed.get_partition_keys())
 
 
@@ -76,7 +68,7 @@ def evaluated_in(pipeline: EmulatedPipeline) -> dict[str, tuple[bool, str]]:
     """Check -> whether it passed last, and in which run."""
     found = {}
     for name in CHECKS:
-        key = dg.AssetCheckKey(CURRENT_STATE_KEY, name)
+        key = dg.AssetCheckKey(ASSETS.keys.current_state, name)
         records = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
         for record in records:
             assert record.evaluation is not None
@@ -114,13 +106,40 @@ def test_a_run_has_a_step_for_each_entity_with_work_and_plans_nothing_that_it_do
         for event in events_of(synced, run, dg.DagsterEventType.ASSET_MATERIALIZATION)
         if event.asset_key
     }
-    assert told == {(key.path[-1], "Account") for key in TABLE_KEYS} | {
+    assert told == {(key.path[-1], "Account") for key in ASSETS.keys.of_tables} | {
         ("consistent_cuts", None),
         ("ChangeEvents", None),
+        ("account", None),
     }
     record = synced.instance.get_run_by_id(run)
     assert record is not None
     assert not [tag for tag in record.tags if "trigger" in tag or "partition" in tag]
+
+
+def test_an_entitys_own_asset_is_reported_after_the_cut_that_has_its_batch_and_no_other_entitys(
+    synced: EmulatedPipeline,
+) -> None:
+    with synced.org.transaction() as one:
+        one.update("Account", ids(synced.org, "Account")[0], {"Name": "moved"})
+    synced.settled_tick()
+    reported = events_of(synced, synced.last_run(), dg.DagsterEventType.ASSET_MATERIALIZATION)
+    keys = [event.asset_key.path[-1] for event in reported if event.asset_key]
+    assert keys.index("consistent_cuts") < keys.index("account")
+    assert "contact" not in keys
+    event = synced.instance.get_latest_materialization_event(ASSETS.keys.of_entity("Account"))
+    assert event is not None
+    assert event.asset_materialization is not None
+    metadata = event.asset_materialization.metadata
+    cut = open_cut(str(synced.warehouse))["current_state/Account"]
+    assert (metadata["dagster/row_count"].value, metadata["delta_version"].value) == (cut.count(), cut.version())
+    columns = cast(dg.TableSchemaMetadataValue, metadata["dagster/column_schema"]).schema.columns
+    assert [column.name for column in columns] == [field.name for field in cut.schema().fields]
+    assert {column.name: column.description for column in columns}["BillingCity"] == "Billing City."
+    lineage = metadata["dagster/column_lineage"].value
+    assert [dep.column_name for dep in lineage.deps_by_column["BillingCity"]] == ["Account.BillingCity", "BillingCity"]
+    assert (metadata["deleted_rows"].value, metadata["suspect_rows"].value) == (0, 0)
+    again = [each.asset_key for each in synced.sensor_tick().asset_events]
+    assert ASSETS.keys.of_entity("Account") not in again, "what the run has reported, no tick reports again"
 
 
 def test_an_entity_that_fails_is_red_alone_and_cleared_by_the_next_good_run(
@@ -133,14 +152,14 @@ def test_an_entity_that_fails_is_red_alone_and_cleared_by_the_next_good_run(
     failed = [event.step_key for event in events_of(synced, run, dg.DagsterEventType.STEP_FAILURE)]
     assert failed == ["apply[Contact]"]
     synced.assert_equal_to_the_org(["Account"])
-    for key in TABLE_KEYS:
+    for key in ASSETS.keys.of_tables:
         assert failed_partitions(synced, key) == {"Contact"}
         assert len(materializations(synced, key, "Account")) == 1
     assert {run_id for _, run_id in evaluated_in(synced).values()} == {run}, "checks are not left unevaluated"
     contact_fails.clear()
     synced.tick()
     synced.assert_equal_to_the_org()
-    for key in TABLE_KEYS:
+    for key in ASSETS.keys.of_tables:
         assert failed_partitions(synced, key) == set()
 
 
@@ -176,11 +195,11 @@ def test_an_entitys_step_is_retried_alone_when_what_failed_may_pass(
     synced.settled_tick()
     assert retried_steps(synced) == ["apply[Contact]"] * 2
     assert events_of(synced, synced.last_run(), dg.DagsterEventType.STEP_FAILURE) == []
-    assert failed_partitions(synced, CURRENT_STATE_KEY) == set()
-    for key in TABLE_KEYS:
+    assert failed_partitions(synced, ASSETS.keys.current_state) == set()
+    for key in ASSETS.keys.of_tables:
         for entity in BOTH:
             assert len(materializations(synced, key, entity)) == 1
-    assert metadata(synced, CURRENT_STATE_KEY, "Contact")["rows_changed"] == 1
+    assert metadata(synced, ASSETS.keys.current_state, "Contact")["rows_changed"] == 1
     synced.assert_equal_to_the_org()
 
 
@@ -191,7 +210,7 @@ def test_an_outage_that_stays_fails_the_entity_after_the_last_retry(
     change_both(synced, "in the next run")
     with pytest.raises(RunFailed, match=r"Failed: Contact: The org did not answer"):
         synced.settled_tick()
-    assert failed_partitions(synced, CURRENT_STATE_KEY) == {"Contact"}
+    assert failed_partitions(synced, ASSETS.keys.current_state) == {"Contact"}
     synced.assert_equal_to_the_org(["Account"])
     synced.tick()
     synced.assert_equal_to_the_org()
@@ -239,11 +258,11 @@ def test_a_partition_has_a_data_version_and_is_unsynced_when_its_input_or_its_co
     def status() -> StaleStatus:
         graph = defs.resolve_asset_graph()
         resolver = CachingStaleStatusResolver(synced.instance, graph, LoadingContextForTest(synced.instance))
-        return resolver.get_status(CURRENT_STATE_KEY, "Account")
+        return resolver.get_status(ASSETS.keys.current_state, "Account")
 
     change_both(synced, "first")
     synced.settled_tick()
-    (told,) = materializations(synced, CURRENT_STATE_KEY, "Account")
+    (told,) = materializations(synced, ASSETS.keys.current_state, "Account")
     assert told.tags is not None
     assert told.tags[DATA_VERSION_TAG] == str(synced.table("current_state/Account").version())
     assert told.tags[CODE_VERSION_TAG] == specs.CODE_VERSION
@@ -266,19 +285,20 @@ def test_figures_are_those_of_the_entity_and_of_the_batch(synced: EmulatedPipeli
     with synced.org.transaction() as one:
         one.create("Contact", {"LastName": "one more"})
     synced.settled_tick()
-    accounts = metadata(synced, CURRENT_STATE_KEY, "Account")
-    contacts = metadata(synced, CURRENT_STATE_KEY, "Contact")
+    accounts = metadata(synced, ASSETS.keys.current_state, "Account")
+    contacts = metadata(synced, ASSETS.keys.current_state, "Contact")
     assert (accounts["rows"], contacts["rows"]) == (len(records), len(ids(synced.org, "Contact")))
     assert accounts["dagster/partition_row_count"] == accounts["rows"]
-    assert "dagster/row_count" not in accounts, "it would be shown as that of all entities"
+    for name in ("dagster/row_count", "dagster/table_name", "dagster/uri", "dagster/column_schema"):
+        assert name not in accounts, "it would be shown as that of all entities"
     assert (accounts["rows_changed"], contacts["rows_changed"]) == (12, 1)
     assert accounts["events"] == 12
     assert 0 < accounts["lag_seconds_of_newest"] <= accounts["lag_seconds"] < 120, "from the commit to the table"
     assert (accounts["deliveries"], contacts["deliveries"]) == (12, 1)
     assert accounts["api_requests"] >= 0
     assert "sample" not in accounts, "values of records go into Dagster's event log only where somebody asks for them"
-    assert "lag_seconds" not in metadata(synced, HISTORY_KEY, "Account")
-    assert metadata(synced, GAP_RECONCILIATION_KEY, "Account")["suspect_records"] == 0
+    assert "lag_seconds" not in metadata(synced, ASSETS.keys.history, "Account")
+    assert metadata(synced, ASSETS.keys.gap_reconciliation, "Account")["suspect_records"] == 0
 
 
 def test_a_run_says_what_it_used_of_the_orgs_allowances(synced: EmulatedPipeline) -> None:
@@ -297,7 +317,7 @@ def test_a_run_says_what_it_used_of_the_orgs_allowances(synced: EmulatedPipeline
 def test_columns_are_described_by_what_the_org_calls_its_fields(synced: EmulatedPipeline) -> None:
     change_both(synced, "described")
     synced.settled_tick()
-    columns = metadata(synced, CURRENT_STATE_KEY, "Account")["dagster/column_schema"].columns
+    columns = metadata(synced, ASSETS.keys.current_state, "Account")["columns"].columns
     described = {column.name: column.description for column in columns}
     assert described["BillingCity"] == "Billing City."
     assert described["_in_doubt"]
@@ -314,17 +334,17 @@ def test_a_person_materializes_an_entity_and_the_run_tells_version_checks_and_fi
     change_both(synced, "by hand")
     landed = synced.materialize(["raw_events"], "Account")
     assert landed.success, synced.failure(landed)
-    run = synced.materialize([key.path[-1] for key in TABLE_KEYS], "Account")
+    run = synced.materialize([key.path[-1] for key in ASSETS.keys.of_tables], "Account")
     assert run.success, synced.failure(run)
     synced.assert_equal_to_the_org(["Account"])
-    for key in TABLE_KEYS:
+    for key in ASSETS.keys.of_tables:
         (told,) = materializations(synced, key, "Account")
         assert told.tags is not None
         assert told.tags[DATA_VERSION_TAG] == str(synced.table("current_state/Account").version())
         assert told.tags[CODE_VERSION_TAG] == specs.CODE_VERSION
         assert materializations(synced, key, "Contact") == []
     assert {run_id for _, run_id in evaluated_in(synced).values()} == {run.run_id}
-    assert len(materializations(synced, RAW_EVENTS_KEY, "Account")) == 1
+    assert len(materializations(synced, ASSETS.keys.raw_events, "Account")) == 1
 
 
 def test_of_a_range_with_one_that_fails_the_others_are_done_and_shown_so(
@@ -333,22 +353,22 @@ def test_of_a_range_with_one_that_fails_the_others_are_done_and_shown_so(
     synced.instance.add_dynamic_partitions("salesforce_entity", list(BOTH))
     change_both(synced, "of a backfill")
     synced.materialize(["raw_events"], *BOTH)
-    names = [key.path[-1] for key in TABLE_KEYS]
+    names = [key.path[-1] for key in ASSETS.keys.of_tables]
     run = synced.materialize(names, *BOTH)
     assert not run.success
     assert synced.failure(run).startswith("Failed: Contact: ")
-    assert len(materializations(synced, TEXT_FIELDS_KEY, "Account")) == 1
+    assert len(materializations(synced, ASSETS.keys.text_fields, "Account")) == 1
     contact_fails.clear()
     again = synced.materialize(names, *BOTH)
     assert again.success, synced.failure(again)
-    assert metadata(synced, CURRENT_STATE_KEY, "Contact")["rows"] == 30
+    assert metadata(synced, ASSETS.keys.current_state, "Contact")["rows"] == 30
     synced.assert_equal_to_the_org()
 
 
 def test_what_cannot_be_computed_alone_is_not_chosen_alone() -> None:
     job = defs.resolve_implicit_global_asset_job_def()
     with pytest.raises(dg.DagsterInvalidSubsetError):
-        job.get_subset(asset_selection={CURRENT_STATE_KEY})
+        job.get_subset(asset_selection={ASSETS.keys.current_state})
 
 
 def test_a_step_that_is_started_without_the_one_before_says_what_to_do() -> None:

@@ -14,6 +14,7 @@ import pytest
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.org_assets import PREFIX_TAG
 from sfcdc_assets.org_connection.same_organization import owner_of
 from sfcdc_assets.settings.setting_values import PREFIX
 from sfcdc_assets.settings.settings import is_secret
@@ -112,9 +113,9 @@ def test_each_code_location_copies_its_own_org_and_dagster_keeps_them_apart(
         runs = instance.get_runs()
         for name in NAMES:
             assert ("salesforce", name, "current_state") in keys
-            assert instance.get_dynamic_partitions(f"{name}_salesforce_entity") == ["Account"]
-            made_by = [run.remote_job_origin for run in runs if run.tags.get("sfcdc/org") == name]
+            assert instance.get_dynamic_partitions(f"salesforce_{name}_entity") == ["Account"]
+            made_by = [run.remote_job_origin for run in runs if run.tags.get(PREFIX_TAG) == f"salesforce_{name}"]
             assert {origin.location_name for origin in made_by if origin is not None} == {name}
         assert {key[:2] for key in keys} == {("salesforce", name) for name in NAMES}
         assert instance.get_dynamic_partitions("salesforce_entity") == []
-        assert {run.tags.get("sfcdc/org") for run in runs} == set(NAMES)
+        assert {run.tags.get(PREFIX_TAG) for run in runs} == {f"salesforce_{name}" for name in NAMES}

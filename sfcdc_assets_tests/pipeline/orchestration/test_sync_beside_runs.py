@@ -7,16 +7,17 @@ import pytest
 
 from sfcdc_assets.cli.local_dagster import channel_sync
 from sfcdc_assets.cli.local_dagster.channel_sync import AnotherRunAtWork
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.store.runs_at_work import note_at_work
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import lost_runs
-from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
+from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 STARTED, QUEUED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.QUEUED
-OF_SYNC = {CONCURRENCY_TAG: concurrency_key(CHANNEL, "sync")}
+OF_SYNC = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
 
 
 def test_a_sync_does_the_work_of_a_run_that_is_gone_and_of_one_that_is_only_in_the_queue(
@@ -24,7 +25,7 @@ def test_a_sync_does_the_work_of_a_run_that_is_gone_and_of_one_that_is_only_in_t
 ) -> None:
     monkeypatch.setattr(lost_runs, "SILENT_SECONDS", -1.0)
     for counts_as in (STARTED, QUEUED):
-        run_of(synced.instance, "sync", OF_SYNC, counts_as)
+        run_of(synced.instance, ASSETS.name("sync"), OF_SYNC, counts_as)
         with synced.org.transaction() as work:
             work.update("Account", ids(synced.org, "Account")[0], {"Phone": str(counts_as)})
         synced.sync()
@@ -36,7 +37,7 @@ def test_a_sync_does_not_end_well_while_a_living_run_has_what_is_due(
 ) -> None:
     monkeypatch.setattr(channel_sync, "WAIT_SECONDS", 0.01)
     monkeypatch.setattr(channel_sync, "WAITS", 3)
-    run = run_of(synced.instance, "sync", OF_SYNC, STARTED)
+    run = run_of(synced.instance, ASSETS.name("sync"), OF_SYNC, STARTED)
     note_at_work(Warehouse(str(synced.warehouse)), run.run_id, Clock().now_ms())
     synced.sync()  # it has nothing to do: the run that is there is no obstacle
     with synced.org.transaction() as work:

@@ -16,9 +16,9 @@ from typer.testing import CliRunner, Result
 
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.entities.refused_reads import refused_reads
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.not_readable import note_not_readable
 from sfcdc_assets.runtime import clock
@@ -67,7 +67,7 @@ def description(result: Result) -> str:
 
 def check(pipeline: EmulatedPipeline) -> dict[str, Any]:
     """What the check of refused reads said last."""
-    key = dg.AssetCheckKey(CURRENT_STATE_KEY, "reads_are_applied")
+    key = dg.AssetCheckKey(ASSETS.keys.current_state, "reads_are_applied")
     (newest,) = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.event is not None
     assert newest.event.dagster_event is not None

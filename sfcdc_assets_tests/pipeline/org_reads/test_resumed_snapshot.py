@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
@@ -18,6 +21,7 @@ from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_sn
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets_tests.pipeline.commits import another_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -100,3 +104,26 @@ def test_entries_that_come_faster_than_the_object_is_read_do_not_starve_its_snap
         landed = suspect("retyped_field")
         report = take()
         assert (report.number, report.resumed, report.position) == (6, False, landed)  # its columns were old
+
+
+def test_of_two_processes_that_read_an_object_for_the_first_time_at_once_one_copy_counts(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one reads all of it between the first one's look at what there is and its opening of the table."""
+    pipeline = make_pipeline("Account", records=20)
+    warehouse, create = Warehouse(str(pipeline.warehouse)), Snapshots.open_or_create
+    with connect(load_settings()) as org:
+        run = run_on(warehouse, org, no_spark)
+
+        def met(*arguments: Any) -> Snapshots:
+            monkeypatch.setattr(Snapshots, "open_or_create", create)
+            with another_memory():
+                take_snapshot(run, ToCopy("Account", CHANNEL), lambda _: 0)
+            return create(*arguments)
+
+        monkeypatch.setattr(Snapshots, "open_or_create", met)
+        with pytest.raises(ConcurrentCommit):
+            take_snapshot(run, ToCopy("Account", CHANNEL), lambda _: 0)
+    taken = Snapshots.open(warehouse, "Account")
+    assert taken is not None
+    assert [(each.number, each.rows) for each in taken.all_complete()] == [(1, 20)]

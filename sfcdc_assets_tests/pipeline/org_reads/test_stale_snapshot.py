@@ -49,7 +49,7 @@ def reasons(life: QuietLife) -> dict[str, str]:
 
 def layers(life: QuietLife) -> list[list[dict[str, Any]]]:
     found = [rows_of(life.warehouse, f"{layer}/{ENTITY}") for layer in LAYERS]
-    of_no_batch = [[{**row, "_batch": None} for row in rows] for rows in found]
+    of_no_batch = [[{**row, "_batch": None, "_first_batch": None} for row in rows] for rows in found]
     return [sorted(rows, key=lambda row: (row["Id"], row["_position"])) for rows in of_no_batch]
 
 

@@ -16,9 +16,9 @@ from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY
 from sfcdc_assets.org_reads import vanished
 from sfcdc_assets.org_reads.accept_vanished import NothingToAccept, accept
 from sfcdc_assets.org_reads.vanished import RowsVanished
-from sfcdc_assets.reconciliation.rebuild import remove_layers
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
 RECORDS = 40
@@ -152,7 +152,7 @@ def test_records_that_were_read_back_and_are_mostly_gone_wait_to_be_accepted(cop
     copy.catch_up()
     assert len(copy.living()) == RECORDS
     (refusal,) = copy.refusals()
-    assert "25 of 25 records that were read back are not in the org" in (refusal.detail or "")
+    assert "25 of 25 records read back, of 40 living rows, not in the org" in (refusal.detail or "")
     assert not copy.state().needs_snapshot
     accepted = accept(copy.warehouse, "Account", copy.now)
     assert (accepted.snapshot, accepted.records) == (None, 25)

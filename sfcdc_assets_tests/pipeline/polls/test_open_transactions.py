@@ -68,7 +68,7 @@ def test_what_was_open_over_several_polls_is_read_when_it_has_ended(org: Emulate
         org.org.clock.sleep(1000)
         before = connected.session.calls
         assert reader.land(TICK).events["Case"] == 0, "and not once more"
-        assert connected.session.calls - before <= 3
+        assert connected.session.calls - before <= 4
         assert read_poll_notes(warehouse)["Case"].error is None
     org.sync()
     org.assert_equal_to_the_org(["Case"])

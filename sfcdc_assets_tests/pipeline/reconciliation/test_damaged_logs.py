@@ -9,6 +9,7 @@ import pytest
 
 from sfcdc_assets.apply.record_cut import DAMAGED
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.payload_retention import droppable
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
@@ -60,7 +61,7 @@ def test_an_entity_with_a_broken_log_is_in_new_cuts_as_of_its_last_good_one_and_
         asked = sfcdc("sql", "SELECT count(*) FROM contact")
         assert asked.exit_code == 1
         assert f"Table {layer}/Contact is damaged" in asked.stderr
-    found = {each.check_name: each for each in evaluations(Warehouse(str(synced.warehouse)), load_settings())}
+    found = {each.check_name: each for each in evaluations(ASSETS, Warehouse(str(synced.warehouse)), load_settings())}
     assert not found["stands_at_the_cut"].passed
     assert found["stands_at_the_cut"].metadata["entities"].value == "Contact"
     assert not [each for each in found.values() if "not_evaluated" in each.metadata]

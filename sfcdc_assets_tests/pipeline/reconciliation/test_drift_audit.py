@@ -150,6 +150,6 @@ def test_a_budget_leaves_parts_out_and_says_how_many(org: EmulatedPipeline, monk
     assert report["compared"] == report["in_org"]
     assert not report["equal"], "a part is not the whole"
     description = verify("--budget", str(budget)).stdout
-    assert f"Account: {report['skipped']} of {parts} parts were not read: the budget is spent" in description
+    assert f"Account: {report['skipped']} of {parts} parts not read: the budget is spent" in description
     nothing = json.loads(verify("--json", "--budget", "0").stdout)["entities"][0]
     assert (nothing["windows"], nothing["skipped"]) == (0, parts)

@@ -82,7 +82,8 @@ def test_fields_that_a_person_knows_were_tracked_are_certain_before_their_first_
     past = past_of(pipeline, "Account")
     assert assert_true_to_the_log(pipeline.org, "Account", past) > 20
     assert any("Industry" in row["_certain_fields"] and row["_valid_from"] == since for row in past)
-    assert "no date" in refusal(sfcdc("history-before", "--entity", "Account", "--tracked-since", "spring"))
+    said = refusal(sfcdc("history-before", "--entity", "Account", "--tracked-since", "spring"))
+    assert "--tracked-since: 'spring' is not a time" in said
     assert "Give a date from" in refusal(
         sfcdc("history-before", "--entity", "Account", "--tracked-since", "2019-01-01")
     )

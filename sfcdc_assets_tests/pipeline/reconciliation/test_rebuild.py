@@ -23,7 +23,7 @@ def rows(pipeline: EmulatedPipeline, layer: str, entity: str) -> pl.DataFrame:
     """A layer's rows (of `history` all versions) in an order of their own, without the batch that wrote them."""
     is_history = layer == "history"
     table = open_history(str(pipeline.warehouse), entity) if is_history else pipeline.table(f"{layer}/{entity}").scan()
-    found = pl.DataFrame(pa.table(table)).drop("_batch")
+    found = pl.DataFrame(pa.table(table)).drop("_batch", "_first_batch", strict=False)
     keys = ["Id", "record_id", "field", "position", "origin", "_position", "_superseded_at", "_valid_from"]
     return found.sort([name for name in keys if name in found.columns], nulls_last=True)
 

@@ -63,7 +63,10 @@ def rebuild(org: EmulatedPipeline, by: Callable[[Warehouse], ApplyReport] = appl
 
 def layers(org: EmulatedPipeline) -> dict[str, list[dict[str, Any]]]:
     """The rows of each layer, in an order of their own, without the batch that wrote them."""
-    found = {layer: [{**row, "_batch": None} for row in org.scan(f"{layer}/Account")] for layer in LAYERS}
+    found = {
+        layer: [{**row, "_batch": None, "_first_batch": None} for row in org.scan(f"{layer}/Account")]
+        for layer in LAYERS
+    }
     return {layer: sorted(rows, key=str) for layer, rows in found.items()}
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.orchestration.assets.keys import CURRENT_STATE_KEY
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation import rolling_audit
@@ -300,7 +300,7 @@ def test_drift_fails_the_check_is_handed_on_by_the_job_and_the_check_passes_when
 
 def evaluation(pipeline: EmulatedPipeline) -> dict[str, Any]:
     """What `equals_the_org` said last."""
-    key = dg.AssetCheckKey(CURRENT_STATE_KEY, "equals_the_org")
+    key = dg.AssetCheckKey(ASSETS.keys.current_state, "equals_the_org")
     (newest,) = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.evaluation is not None
     told = {name: value.value for name, value in newest.evaluation.metadata.items()}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -54,10 +55,16 @@ def cluster(two_workers: SparkCluster, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def stop_session() -> None:
-    """A session keeps its master for as long as the process has it."""
-    present = SparkSession.getActiveSession()
+    """A session keeps its master for as long as the process has it, whichever thread it is active in; and a JVM the
+    secret of a local one, which a cluster does not have."""
+    present = SparkSession._instantiatedSession
     if present is not None:
         present.stop()
+    if SparkContext._gateway is not None:
+        SparkContext._gateway.shutdown()
+        SparkContext._gateway.proc.stdin.close()  # which ends it
+        SparkContext._gateway.proc.wait(BOUND_SECONDS)
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture

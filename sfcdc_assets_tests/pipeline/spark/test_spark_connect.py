@@ -114,7 +114,7 @@ def test_a_pipeline_whose_workers_have_no_package_no_credentials_and_no_shared_f
     def assert_equal() -> None:
         for entity in ENTITIES:
             found = rows_of(warehouse, f"current_state/{entity}")
-            rows = {row["Id"]: {**row, "_batch": None} for row in found}
+            rows = {row["Id"]: {**row, "_batch": None, "_first_batch": None} for row in found}
             assert len(rows) == len(found)
             assert_same_rows(entity, rows, expected_rows(pipeline.org, entity))
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.lake.tables.current_state import CurrentState
@@ -15,9 +16,10 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.status.metrics import metrics_text
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
-from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
+from sfcdc_assets_tests.pipeline.apply.many_entities import BEGUN_MS, CHANNEL, EVENTS, Entities, catch_up
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 
 NAMES = ("First__c", "Second__c")
@@ -57,6 +59,38 @@ def test_no_row_is_read_of_any_table_that_grows(entities: Entities) -> None:
     assert before["entities"][0]["snapshot"] == {"number": 1, "rows": 4, "complete": True}
     out_of_reach(entities, "raw_events", *LAYERS)
     assert status(entities) == before
+
+
+def test_how_many_events_wait_and_for_how_long_is_in_the_report_and_so_are_the_sizes_of_tables(
+    entities: Entities,
+) -> None:
+    caught_up = status(entities)["entities"][0]
+    assert (caught_up["waiting_events"], caught_up["lag_seconds"]) == (0, 0.0)
+    assert caught_up["sizes"]["current_state"]["rows"] == 4
+    first = entities.position + 1
+    entities.land(1)
+    now_ms = BEGUN_MS + first * 1000 + 90_000
+    report = status_of(entities.warehouse, load_settings(), now_ms)
+    assert [(each.waiting_events, each.lag_seconds) for each in report.entities] == [(EVENTS, 90.0), (EVENTS, 89.0)]
+    found = {
+        sample.labels.get("entity", sample.labels.get("layer")): sample.value
+        for family in text_string_to_metric_families(metrics_text(report))
+        if family.name in ("sfcdc_entity_waiting_events", "sfcdc_layer_bytes")
+        for sample in family.samples
+    }
+    assert found[NAMES[0]] == EVENTS
+    for layer in (*LAYERS, "raw_events"):
+        files = Path(entities.warehouse.uri(layer)).rglob("*.parquet")
+        sizes = [path.stat().st_size for path in files if path.parent.name != "_delta_log"]
+        assert 0 <= found.get(layer, 0) <= sum(sizes)
+    assert found["raw_events"] > 0
+
+
+def test_events_whose_times_cannot_be_read_wait_for_an_unknown_time_and_hide_nothing_else(entities: Entities) -> None:
+    entities.land(1)
+    out_of_reach(entities, "raw_events")
+    (first, _) = status(entities)["entities"]
+    assert (first["waiting_events"], first["lag_seconds"], first["rows"]) == (None, None, 4)
 
 
 def test_each_table_of_an_entity_is_opened_once(entities: Entities, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.streams.cometd.errors import EventWithoutReplayId
-from sfcdc_assets.streams.cometd.subscription import delivered_event
+from sfcdc_assets.streams.cometd.subscription import delivered_event, delivered_events
 
 PAYLOAD = {"Name": "Zürich", "ChangeEventHeader": {"entityName": "Account", "recordIds": ["1"]}, "Amount__c": 1.5}
 
@@ -40,13 +40,22 @@ def test_an_event_without_an_id_of_its_own_gets_one_from_its_contents() -> None:
     assert first.event_id == copy.event_id != other.event_id
 
 
-@pytest.mark.parametrize("event", [{}, {"replayId": None}, {"replayId": True}, {"replayId": ""}, {"replayId": [1]}])
-def test_an_event_without_a_place_is_refused(event: dict[str, Any]) -> None:
+WITHOUT_A_PLACE: list[dict[str, Any]] = [
+    *(message(**event) for event in ({}, *({"replayId": each} for each in (None, True, "", [1], 1.5, -1, "-2")))),
+    *({"channel": "/data/ChangeEvents", "data": data} for data in ("text", None, [1])),
+    {"channel": "/data/ChangeEvents"},
+]
+
+
+@pytest.mark.parametrize("sent", WITHOUT_A_PLACE)
+def test_an_event_without_a_place_is_refused_where_no_place_is_known(sent: dict[str, Any]) -> None:
     with pytest.raises(EventWithoutReplayId, match="/data/ChangeEvents"):
-        delivered_event(message(**event), 0)
+        delivered_events([sent], b"", 0)
 
 
-@pytest.mark.parametrize("data", ["text", None, [1]])
-def test_a_message_of_another_kind_is_refused(data: object) -> None:
-    with pytest.raises(EventWithoutReplayId):
-        delivered_event({"channel": "/data/ChangeEvents", "data": data}, 0)
+@pytest.mark.parametrize("sent", WITHOUT_A_PLACE)
+def test_an_event_without_a_place_shares_that_of_the_next_one_or_of_the_last(sent: dict[str, Any]) -> None:
+    first, last = message(replayId=7), message(replayId=9)
+    ids = [event.replay_id for event in delivered_events([sent, first, sent, sent, last, sent], b"5", 0)]
+    assert ids == [b"7", b"7", b"9", b"9", b"9", b"9"]
+    assert [event.replay_id for event in delivered_events([sent], b"5", 0)] == [b"5"]

@@ -12,7 +12,9 @@ import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams import open_call
 from sfcdc_assets.streams.cometd.client import BayeuxClient
 from sfcdc_assets.streams.cometd.errors import (
@@ -27,9 +29,10 @@ from sfcdc_assets.streams.cometd.errors import (
     TooManyClients,
 )
 from sfcdc_assets.streams.cometd.subscription import CometdSubscription
-from sfcdc_assets.streams.cometd.transport import CometdTransport, EventSchemaNotFound
+from sfcdc_assets.streams.cometd.transport import CometdTransport
 from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
 from sfcdc_assets.streams.errors import TransportError
+from sfcdc_assets.streams.rest_schemas import EventSchemaNotFound
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
@@ -300,6 +303,18 @@ def test_a_session_that_is_refused_what_it_was_begun_for_is_ended(org: Stream, f
             org.connected.transport.check_channel(channel, 5)
         assert org.server.cometd.open_sessions == 0
     org.server.faults.disarm()
+
+
+@pytest.mark.parametrize("transport", ["pubsub", "cometd"])
+def test_whether_a_channel_is_there_is_asked_again_with_a_fresh_token(
+    org: Stream, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else may be asked of the org before the first look at a channel, so nobody else would renew it."""
+    monkeypatch.setenv("SFCDC_TRANSPORT", transport)
+    with connect(load_settings()) as connected:
+        connected.transport.check_channel(CHANNEL, 5)
+        org.server.sessions.expire_all()
+        connected.transport.check_channel(CHANNEL, 5)
 
 
 def test_an_org_that_is_not_there_is_unavailable(org: Stream) -> None:

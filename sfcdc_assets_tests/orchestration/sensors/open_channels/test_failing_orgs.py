@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 import dagster as dg
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK
-from sfcdc_assets.orchestration.jobs.run_config import CONCURRENCY_TAG, concurrency_key
-from sfcdc_assets.orchestration.resources import OrgResource
+from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
 from sfcdc_assets.orchestration.sensors import open_channels
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import ChannelInUse, OpenChannels
@@ -38,7 +38,7 @@ def test_a_refused_login_fails_each_tick_and_leaves_nothing_that_blocks_the_next
         patch.setenv("SFCDC_CLIENT_SECRET", "wrong")
         for _ in range(120):
             with pytest.raises(LoginRefused, match="SFCDC_CLIENT_SECRET"):
-                tick(server.instance, CHANNEL, server.open(), TICK)
+                tick(ASSETS, server.instance, CHANNEL, server.open(), TICK)
             assert weather.server.service.open_streams == 0
             weather.clock.advance(5_000)
         # Ten minutes of ticks: an org locks a user out after some wrong passwords.
@@ -74,19 +74,19 @@ def test_a_channel_that_waits_for_its_login_holds_up_no_other_channel_and_no_thr
     weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_the_door, answered = threading.Event(), threading.Event()
-    connect = OrgResource.connect
+    connect = OrgAssets.connect
 
-    def slow(resource: OrgResource, warehouse: Warehouse) -> AbstractContextManager[OrgConnection]:
+    def slow(assets: OrgAssets, warehouse: Warehouse) -> AbstractContextManager[OrgConnection]:
         at_the_door.set()
         assert answered.wait(BOUND_SECONDS)
-        return connect(resource, warehouse)
+        return connect(assets, warehouse)
 
     with monkeypatch.context() as patch:
-        patch.setattr(OrgResource, "connect", slow)
+        patch.setattr(OrgAssets, "connect", slow)
         thread = threading.Thread(target=server.open, daemon=True)
         thread.start()
         assert at_the_door.wait(BOUND_SECONDS)
-        patch.setattr(OrgResource, "connect", connect)
+        patch.setattr(OrgAssets, "connect", connect)
         server.open("/data/AccountChangeEvent").reader.land(TICK)
         with pytest.raises(ChannelInUse, match="still connecting"):
             server.open()
@@ -106,7 +106,7 @@ def test_an_org_that_is_down_fails_the_ticks_and_is_read_on_when_it_is_back(
     for _ in range(6):
         weather.clock.advance(5_000)
         with pytest.raises(PubSubUnavailable):
-            tick(server.instance, CHANNEL, server.open(), TICK)
+            tick(ASSETS, server.instance, CHANNEL, server.open(), TICK)
     weather.update(2)
     weather.server.start()
     weather.clock.advance(60_000)
@@ -133,8 +133,8 @@ def test_a_second_refusal_before_the_stream_answered_does_not_end_the_renewing_o
     weather.update(1)
     server.ticks(15)
     for job in ("snapshot", "sync"):
-        tags = {CONCURRENCY_TAG: concurrency_key(CHANNEL, job)}
-        run_of(server.instance, job, tags, dg.DagsterRunStatus.QUEUED)
+        tags = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, job)}
+        run_of(server.instance, ASSETS.name(job), tags, dg.DagsterRunStatus.QUEUED)
     weather.server.faults.arm(Fault.STREAM_AUTH_ERROR, times=2)
     weather.update(2)
     with pytest.raises(AuthenticationRefused, match="The next try is in 30 s"):

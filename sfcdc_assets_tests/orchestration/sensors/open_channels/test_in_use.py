@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import FORGOTTEN_SECONDS, ChannelInUse
@@ -50,7 +51,7 @@ def test_a_channel_closed_during_a_tick_ends_with_that_tick_and_nothing_stays_op
     assert held.failures == []
     streams_end(weather)
     with pytest.raises(ChannelInUse, match="closed"):
-        tick(server.instance, CHANNEL, held.opened, TICK)
+        tick(ASSETS, server.instance, CHANNEL, held.opened, TICK)
     assert weather.server.service.open_streams == 0
     assert_landed(weather, 1, 2)
 
@@ -61,7 +62,7 @@ def test_a_tick_that_meets_another_one_at_work_fails_at_once_and_says_so(
     held = HeldTick(server, monkeypatch)
     weather.clock.advance(65_000)
     with pytest.raises(ChannelInUse, match="65 s"):
-        tick(server.instance, CHANNEL, server.open(), TICK)
+        tick(ASSETS, server.instance, CHANNEL, server.open(), TICK)
     held.let_go()
     assert held.failures == []
 

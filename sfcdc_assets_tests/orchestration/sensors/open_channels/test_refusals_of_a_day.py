@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.landing.durable_pause import RefusedBefore
 from sfcdc_assets.landing.poll_timeouts import TICK
@@ -62,7 +63,7 @@ def one_tick(server: CodeServer, channel: str = CHANNEL) -> SfcdcError | None:
     """What fails in a tick of the channel's sensor. One that asks for a run says it as a warning."""
     warned: list[str] = []
     try:
-        tick(server.instance, channel, server.open(channel), TICK, warned.append)
+        tick(ASSETS, server.instance, channel, server.open(channel), TICK, warned.append)
     except SfcdcError as error:
         return error
     return SfcdcError(warned[0]) if warned else None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.org_connection.org_connection import OrgConnection
@@ -43,7 +44,7 @@ def test_two_code_servers_that_tick_at_the_same_moment_land_each_event_once(
 
     def one_tick(of: CodeServer) -> None:
         try:
-            tick(of.instance, CHANNEL, of.open(), TICK)
+            tick(ASSETS, of.instance, CHANNEL, of.open(), TICK)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
             failures.append(error)
 

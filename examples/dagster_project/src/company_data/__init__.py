@@ -1,0 +1,1 @@
+"""A company's data, in Dagster."""

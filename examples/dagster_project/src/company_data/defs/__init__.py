@@ -1,0 +1,1 @@
+"""What the project defines: Salesforce's tables, and what is built on them."""

@@ -1,0 +1,51 @@
+"""The polled objects: which they are, what the patterns leave out and why, and how each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
+from sfcdc_assets.polls.known_objects import ALL_FIELDS
+from sfcdc_assets.polls.object_schema import binary_fields
+from sfcdc_assets.polls.polled_objects import PollSelection, reasons
+from sfcdc_assets.polls.readability import NotPollable, readability
+from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+
+SELECTION = "polled objects"
+
+
+def selection(found: PollSelection) -> Finding:
+    """Check what the settings take of the org's objects."""
+    if not found.polled:
+        left = f" All that it matches is left out: {reasons(found.left_out)}" if found.left_out else ""
+        return failed(
+            SELECTION, f"SFCDC_POLL takes no object.{left}", "Correct it; names are API names, as Invoice__c."
+        )
+    listed = f"{len(found.polled)}: {', '.join(found.polled)}"
+    return ok(SELECTION, f"{listed}. Left out: {reasons(found.left_out)}" if found.left_out else listed)
+
+
+def readable(described: ObjectDescription) -> Iterator[Finding]:
+    """Check how one object is read; nothing where it is as usual."""
+    check = f"polls of {described.name}"
+    try:
+        how = readability(described)
+    except NotPollable as refusal:
+        yield of_error(check, refusal)
+        return
+    files = binary_fields(described)
+    if files:
+        fix = "Fetch them by the records' Ids; their names and sizes are in the table."
+        yield warning(check, f"Files are not copied: {', '.join(files)}.", fix)
+    if how.parent is not None:
+        yield ok(check, f"read whole through {how.parent.parent}, and compared every SFCDC_POLL_REREAD_HOURS")
+    elif how.stamp is None:
+        yield ok(check, "it has no stamp: its records are compared as a whole every SFCDC_POLL_REREAD_HOURS")
+    elif how.unstamped:
+        what = "its records change" if how.unstamped == ALL_FIELDS else f"{_fields(how.unstamped)} changes"
+        yield ok(check, f"{what} without {how.stamp.field}, and is compared every SFCDC_POLL_REREAD_HOURS")
+
+
+def _fields(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"each of {counted(len(names), 'field')} ({', '.join(names)})"

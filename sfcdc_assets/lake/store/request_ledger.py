@@ -1,0 +1,95 @@
+"""What was spent of the org's API requests, by purpose, and what waits for the next of them: a note in the warehouse,
+so that it counts for every process that works on it. Without the note everything begins with a whole share."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.errors import SfcdcError
+
+PATH = "channels_read/requests.json"
+HOUR_MS, DAY_HOURS = 3_600_000, 24
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Postponed:
+    """Objects that wait, why, and since when some do (epoch ms, by our clock)."""
+
+    why: str
+    since_ms: int
+    objects: tuple[str, ...] = ()
+
+
+@dataclass
+class RequestLedger:
+    """`spent`: purpose -> hour (hours since the epoch) -> requests; `allowance`: what the org said last (requests a
+    day, those left, epoch ms); `postponed`: by purpose."""
+
+    spent: dict[str, dict[int, int]] = field(default_factory=dict)
+    allowance: tuple[int, int, int] | None = None
+    postponed: dict[str, Postponed] = field(default_factory=dict)
+
+    def spend(self, purpose: str, requests: int, now_ms: int) -> None:
+        """Count requests; those of more than a day ago are forgotten."""
+        hour, before = now_ms // HOUR_MS, self.spent.get(purpose, {})
+        counted = {**before, hour: before.get(hour, 0) + requests}
+        self.spent[purpose] = {each: count for each, count in counted.items() if hour - DAY_HOURS < each <= hour}
+
+    def spent_in_a_day(self, purpose: str, now_ms: int) -> int:
+        """Return the requests of the last 24 hours."""
+        return self._spent(purpose, now_ms, DAY_HOURS)
+
+    def spent_in_an_hour(self, purpose: str, now_ms: int) -> int:
+        """Return the requests since the hour began."""
+        return self._spent(purpose, now_ms, 1)
+
+    def _spent(self, purpose: str, now_ms: int, hours: int) -> int:
+        hour = now_ms // HOUR_MS
+        return sum(count for each, count in self.spent.get(purpose, {}).items() if hour - hours < each <= hour)
+
+    def postpone(self, purpose: str, why: str, objects: tuple[str, ...], now_ms: int) -> None:
+        """Note that objects wait; since when does the first note say that was not taken back."""
+        before = self.postponed.get(purpose)
+        self.postponed[purpose] = Postponed(why, before.since_ms if before else now_ms, objects)
+
+
+def read_ledger(warehouse: Warehouse) -> RequestLedger:
+    """Return the ledger; an empty one where there is none, or it cannot be read. Raises what `read_note` raises."""
+    noted = read_note(warehouse, PATH)
+    try:
+        found = {} if noted is None else json.loads(noted)
+        return RequestLedger(
+            {purpose: _by_hour(spent) for purpose, spent in found.get("spent", {}).items()},
+            tuple(found["allowance"]) if found.get("allowance") else None,
+            {
+                purpose: Postponed(each["why"], int(each["since_ms"]), tuple(each["objects"]))
+                for purpose, each in found.get("postponed", {}).items()
+            },
+        )
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return RequestLedger()
+
+
+def note_ledger(warehouse: Warehouse, ledger: RequestLedger, *purposes: str) -> None:
+    """Write what is said of these purposes, and the allowance, into the ledger as others have left it. That the
+    warehouse does not take it fails no reading."""
+    try:
+        newest = read_ledger(warehouse)
+        newest.allowance = max(ledger.allowance or (0, 0, 0), newest.allowance or (0, 0, 0), key=lambda each: each[2])
+        for purpose in purposes:
+            newest.spent[purpose] = ledger.spent.get(purpose, {})
+            newest.postponed.pop(purpose, None)
+            newest.postponed |= {purpose: ledger.postponed[purpose]} if purpose in ledger.postponed else {}
+        put_note(warehouse, PATH, json.dumps(asdict(newest)).encode())
+    except SfcdcError as error:
+        log.warning("It cannot be noted how many API requests were made: %s", error)
+
+
+def _by_hour(spent: Mapping[str, int]) -> dict[int, int]:
+    return {int(hour): int(count) for hour, count in spent.items()}

@@ -1,0 +1,167 @@
+"""What of polled objects is looked at about once a day, because no stamp tells of it: records that were deleted for
+good, by counting, and changes that leave the stamp as it is, by comparing.
+
+Objects have their times spread over the day, so that a day's requests do not come together. One that fails is tried
+again after pauses that double, and holds up no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from zlib import crc32
+
+from sfcdc_assets.entities.entity_facts import EntityFacts, readable_facts
+from sfcdc_assets.lake.store.poll_notes import PollNote
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.hard_deletes import HardDeletes
+from sfcdc_assets.landing.object_comparison import compare_object
+from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
+from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.polls.due import interval_after
+from sfcdc_assets.polls.known_objects import ALL_FIELDS
+from sfcdc_assets.polls.readability import Readability, readability
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.schema_evolution.table_columns import SchemaMissing, newest_describe
+from sfcdc_assets.settings.channel_kinds import POLLED
+
+log = logging.getLogger(__name__)
+
+AGAIN_MS = 900_000
+"""After how long one that failed is tried again, the first time; each further pause is twice as long."""
+REQUESTS = 10
+"""Of one reading, for counting, at most: a tick does not take long, and the next one goes on."""
+
+
+class DailyChecks:
+    """Of one warehouse's polled objects, some at each reading."""
+
+    def __init__(self, warehouse: Warehouse, org: OrgConnection) -> None:
+        self._warehouse, self._org = warehouse, org
+        self._hard_deletes = HardDeletes(warehouse, org)
+        self._readable: dict[str, Readability] = {}
+
+    def readability(self, entity: str) -> Readability:
+        """Return how a copied object is read, by its newest describe. Raises `NotPollable` and `SchemaMissing`."""
+        found = self._readable.get(entity)
+        if found is None:
+            description = newest_describe(Schemas(self._warehouse).of_entity(entity))
+            if description is None:
+                raise SchemaMissing(entity)
+            found = self._readable[entity] = readability(description)
+        return found
+
+    def forget(self, entity: str) -> None:
+        """Look at the object's describe again."""
+        self._readable.pop(entity, None)
+
+    def look(
+        self, entities: Sequence[str], notes: dict[str, PollNote], now_ms: int, requests: int
+    ) -> dict[str, PollNote]:
+        """Look at the objects whose time has come, as far as a reading has `requests` for it, one comparison at most;
+        returns the new notes. Raises what concerns all objects."""
+        done = {each: self._begun(each, notes.get(each), now_ms) for each in entities if _is_new(notes.get(each))}
+        known = {**notes, **done}
+        due = sorted(
+            (known[each].swept_at_ms, each)
+            for each in entities
+            if known[each].error is None and now_ms >= self._due_ms(each, known[each])
+        )
+        facts = readable_facts(self._warehouse, {each: POLLED for _, each in due}) if due else {}
+        position, left, has_compared = RawEvents.open(self._warehouse).last_position(POLLED), requests, False
+        for _, entity in due if left > 0 else ():
+            if not _is_in_the_table(facts.get(entity)):
+                continue
+            compares = now_ms >= self._compared_due_ms(entity, known[entity])
+            if compares and has_compared:
+                continue
+            look = self._compare if compares else self._count
+            outcome = outcome_of(look, entity, known[entity], position, left, now_ms)
+            if isinstance(outcome, Exception):
+                done[entity] = _failed(entity, known[entity], outcome, now_ms)
+                continue
+            has_compared |= compares
+            note, left = outcome
+            if note is not None:
+                done[entity] = note
+            if left <= 0:
+                break
+        return done
+
+    def _begun(self, entity: str, note: PollNote | None, now_ms: int) -> PollNote:
+        """Return the note of an object that was copied a short time ago, which is as good as a look at it."""
+        begun, taken = note or PollNote(), Snapshots.open(self._warehouse, entity)
+        asked_at = taken.asked_at() if taken is not None else None
+        seen = begun.seen_until_ms or (int(asked_at.timestamp() * 1000) if asked_at is not None else 0)
+        share = crc32(entity.encode()) / 2**32
+        reread_ms = self._org.poll.reread_seconds_of(entity) * 1000
+        return replace(
+            begun,
+            seen_until_ms=seen,
+            swept_at_ms=now_ms - int(share * self._sweep_ms(entity)),
+            compared_at_ms=now_ms - int(share * reread_ms),
+        )
+
+    def _due_ms(self, entity: str, note: PollNote) -> int:
+        if note.sweep_failures:
+            return note.swept_at_ms + min(self._sweep_ms(entity), interval_after(AGAIN_MS, note.sweep_failures - 1))
+        how = outcome_of(self.readability, entity)
+        if isinstance(how, Readability) and how.stamp is None:
+            return self._compared_due_ms(entity, note)
+        return min(note.swept_at_ms + self._sweep_ms(entity), self._compared_due_ms(entity, note))
+
+    def _sweep_ms(self, entity: str) -> int:
+        return int(self._org.poll.count_seconds_of(entity) * 1000)
+
+    def _compared_due_ms(self, entity: str, note: PollNote) -> int:
+        """Return from when on (epoch ms) it is compared; never, where its stamp tells all."""
+        how = outcome_of(self.readability, entity)
+        if isinstance(how, Readability) and how.is_compared:
+            return note.compared_at_ms + int(self._org.poll.reread_seconds_of(entity) * 1000)
+        return _NEVER
+
+    def _count(self, entity: str, note: PollNote, position: int, left: int, now_ms: int) -> tuple[PollNote | None, int]:
+        is_over, left = self._hard_deletes.search(entity, position, left, note.swept_at_ms)
+        return (replace(note, swept_at_ms=now_ms, sweep_error=None, sweep_failures=0) if is_over else None), left
+
+    def _compare(
+        self, entity: str, note: PollNote, position: int, left: int, now_ms: int
+    ) -> tuple[PollNote | None, int]:
+        how = self.readability(entity)
+        fields = ALL_FIELDS if how.stamp is None else how.unstamped
+        found = compare_object(self._warehouse, self._org, entity, fields, position)
+        if found.differing:
+            log.info("%s: %d records differ, though no stamp says so; they are read back", entity, found.differing)
+        compared = replace(note, compared_at_ms=now_ms, swept_at_ms=now_ms, sweep_error=None, sweep_failures=0)
+        if how.stamp is None:
+            seen = found.asked_at_ms - int(self._org.poll.visibility_seconds * 1000)
+            compared = replace(compared, asked_at_ms=clock.now_ms(), seen_until_ms=seen)
+        return compared, left
+
+
+_NEVER = 2**62
+
+
+def _is_new(note: PollNote | None) -> bool:
+    return note is None or not note.swept_at_ms
+
+
+def _is_in_the_table(facts: EntityFacts | None) -> bool:
+    """Return whether all that was read of an object is in its table."""
+    return facts is not None and facts.are_built and facts.last_read_back <= facts.checkpoint.read_back
+
+
+def _failed(entity: str, note: PollNote, error: Exception, now_ms: int) -> PollNote:
+    """Return the note of an object that could not be looked at. Raises what concerns all objects."""
+    if isinstance(error, OF_EVERY_OBJECT):
+        raise error
+    unforeseen = None if isinstance(error, SfcdcError) else error
+    what = "its records could not be counted or compared, to find what no stamp tells of"
+    log.warning("%s: %s: %s", entity, what, error, exc_info=unforeseen)
+    return replace(note, swept_at_ms=now_ms, sweep_error=str(error), sweep_failures=note.sweep_failures + 1)

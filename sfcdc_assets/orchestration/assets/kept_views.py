@@ -1,0 +1,68 @@
+"""The views in DuckDB files as an asset of its own: after each sync it is brought to the newest cut.
+
+Nothing waits for it and it writes no table, so what fails at it, such as a file that another program writes to, holds
+up no sync.
+"""
+
+import dagster as dg
+
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.sql.kept_views import are_kept, keep_views, stand
+
+VIEWS = "views"
+"""The job, by its short name."""
+LOOK_SECONDS = 30
+"""How often it is looked for a newer cut."""
+
+
+def build_kept_views(assets: OrgAssets) -> dg.Definitions:
+    """Return the asset over `consistent_cuts`, the job that materializes it and the sensor that asks for the job; none
+    of them where no setting names a file."""
+    settings = assets.settings()
+    if not are_kept(settings):
+        return dg.Definitions()
+
+    @dg.asset(
+        key=assets.keys.views,
+        deps=[assets.keys.consistent_cuts],
+        group_name=assets.group("tables"),
+        kinds={"duckdb"},
+        owners=list(settings.owners if assets.owners is None else assets.owners),
+        description="The views of `sfcdc sql` at the newest cut, in the DuckDB files of SFCDC_VIEWS_FILE and "
+        "SFCDC_LIVE_VIEWS_FILE.",
+        metadata={"documentation": dg.MetadataValue.text("docs/asking-the-tables.md, `For other tools`")},
+    )
+    def views(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        """Write the files."""
+        metadata: dict[str, int] = {}
+        for each in keep_views(assets.settings()):
+            context.log.info(f"{each.file} has {each.views} views of {each.entities} entities.")
+            metadata |= {"views": each.views, "entities": each.entities}
+        return dg.MaterializeResult(metadata=metadata)
+
+    job = dg.define_asset_job(
+        assets.name(VIEWS),
+        selection=dg.AssetSelection.assets(assets.keys.views),
+        tags=assets.one_at_a_time(VIEWS),
+        executor_def=dg.in_process_executor,
+    )
+
+    @dg.sensor(
+        name=assets.name("views_follow_the_cut"),
+        job=job,
+        minimum_interval_seconds=LOOK_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Looks for a newer cut than the one of the views, and asks for a run that writes them.",
+    )
+    def follow_the_cut(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        """Request a run for a cut that has none yet. Starts no Spark and makes no API calls."""
+        found = stand(Warehouse(assets.settings().warehouse))
+        if found is None:
+            return dg.SkipReason("There is no cut yet.")
+        if found == context.cursor:
+            return dg.SkipReason("The views are of the newest cut.")
+        context.update_cursor(found)
+        return dg.RunRequest(run_key=found)
+
+    return dg.Definitions(assets=[views], jobs=[job], sensors=[follow_the_cut])

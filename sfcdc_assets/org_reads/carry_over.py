@@ -1,0 +1,283 @@
+"""An entity that gets another channel takes its table along: what the table has, with what changed since it was last
+proven, stands as a snapshot at a watermark of the new channel. No copy is made.
+
+What is proven: up to the last event that is applied, or the last poll whose rows are, all changes are in the rows. What
+the org has stamped since then, with the window before it in which changes become visible late, is asked for by REST;
+records that it has deleted for good are found by counting. So it does not matter what happened between the two
+channels, and from the watermark on the new one tells of every change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.key_ranges.frames import arrow_frame
+from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, read_poll_notes
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.records_by_id import read_back
+from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
+from sfcdc_assets.polls.cursor import REREAD, Cursor, order
+from sfcdc_assets.polls.readability import NotPollable, readability
+from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.api_name import by_any_case
+from sfcdc_assets.salesforce.composite_query import QueryPage, counts, first_pages, next_page
+from sfcdc_assets.salesforce.describe import describe_whole
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
+from sfcdc_assets.settings.channel_kinds import is_polled
+from sfcdc_assets.snapshot.pages import page_schema, rows_per_page
+from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.snapshot.soql import IdWindow
+from sfcdc_assets.timeline.rest_rows import typed_rows
+
+MOST_CHANGED = 100_000
+"""Records that may have changed since; of more, a copy takes fewer requests."""
+MOST_UNCERTAIN = 2_000
+"""Records that are read by their Ids, because their rows are not certain."""
+MOST_COUNTS = 100
+"""Requests for counting what is deleted for good."""
+_ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
+_UNCERTAIN = "not _is_deleted and (_in_doubt or _certain_fields is not null or _change_type is null)"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What changed since the table was proven: `rows` (columns, `READ_COLUMNS`); Ids of records that are `gone` for
+    good; and when the org was asked, by its own clock."""
+
+    rows: pa.Table
+    gone: frozenset[str]
+    asked_at: datetime | None
+
+
+def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int]) -> SnapshotReport | None:
+    """Make the entity's table a snapshot on the channel that feeds it from now on; None where it has to be copied:
+    nothing proves what the table has, or too much has changed since.
+
+    Raises what `watermark` raises, and what the org refuses.
+    """
+    warehouse, entity, channel = run.warehouse, wanted.entity, wanted.channel
+    table, taken = CurrentState.open(warehouse, entity), Snapshots.open(warehouse, entity)
+    if table is None or taken is None or not _can_be_carried(warehouse, entity, taken):
+        return None
+    before = next((each for each in run.settings.feeding_channels if taken.has_watermark_on(each)), None)
+    proven = _proven(warehouse, entity, before, table, taken) if before is not None and before != channel else None
+    if proven is None:
+        return None
+    started, calls = time.monotonic(), run.org.session.calls_of_this_thread
+    described = describe_whole(run.org.session, entity)
+    schemas = Schemas(warehouse)
+    newest = run.org.newest_schema(entity, described, clock.now_ms(), polled=is_polled(channel))
+    schemas.add(newest, described={entity: clock.now_ms()})
+    columns = follow_layout(run, schemas, taken, None, entity, channel)
+    started_at_ms, position = clock.now_ms(), watermark(wanted.at_least)
+    known = _changed_since(run, entity, table, columns, described.object, proven, position)
+    if known is None:
+        return None
+    begun = SnapshotProgress(
+        snapshot_number=taken.last_number() + 1,
+        entity=entity,
+        channel=channel,
+        position=position,
+        job_id=NO_JOB,
+        next_locator=None,
+        pages_done=0,
+        rows_done=0,
+        complete=False,
+        started_at_ms=started_at_ms,
+        fields=tuple(column.name for column in columns),
+        asked_at_ms=Cursor(known.asked_at).stamp_ms if known.asked_at else None,
+    )
+    progress = _write(taken, table, columns, known, begun)
+    note_polls(warehouse, {entity: PollNote()})
+    return SnapshotReport(
+        entity=entity,
+        channel=channel,
+        number=progress.snapshot_number,
+        position=position,
+        rows=progress.rows_done,
+        pages=progress.pages_done,
+        calls=run.org.session.calls_of_this_thread - calls,
+        resumed=False,
+        seconds=time.monotonic() - started,
+        carried_from=before,
+    )
+
+
+def _can_be_carried(warehouse: Warehouse, entity: str, taken: Snapshots) -> bool:
+    """Return whether nothing is open about the entity as a whole, and no copy of it is under way."""
+    ledger, progress = Ledger.open(warehouse, entity), taken.progress()
+    is_suspect = ledger is not None and any(each.record_id == ENTITY for each in ledger.open_suspects())
+    under_way = progress is not None and not progress.complete and progress.job_id != NO_JOB
+    return not (is_suspect or under_way or taken.refused() is not None)
+
+
+def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState, taken: Snapshots) -> datetime | None:
+    """Return from when on the org's stamps are asked for: all that it stamped before is in the rows. None where that is
+    not known."""
+    checkpoint, copied_at = table.checkpoint(before), taken.asked_at()
+    if checkpoint.snapshot < taken.complete_number() or copied_at is None:
+        return None
+    times = [copied_at]
+    pending = taken.read_backs(checkpoint.read_back)
+    if is_polled(before):
+        note, mark = read_poll_notes(warehouse).get(entity, PollNote()), taken.poll_mark()
+        times += [Cursor.of_ms(max(mark.read_from_ms, note.read_from_ms)).stamp + REREAD]
+        if note.covered_ms and not pending:
+            times = [min(max(times), Cursor.of_ms(note.covered_ms).stamp)]
+    else:
+        events = RawEvents.open(warehouse).headers(
+            entity, before, ["commit_timestamp"], after=0, up_to=checkpoint.position
+        )
+        last = pc.max(events["commit_timestamp"]).as_py()
+        times += [last.astimezone(UTC)] if last is not None else []
+    unseen = [each.seen_until for each in pending if each.seen_until is not None]
+    return min([max(times), *unseen]) - REREAD
+
+
+def _changed_since(
+    run: OrgRunContext,
+    entity: str,
+    table: CurrentState,
+    columns: tuple[Column, ...],
+    description: ObjectDescription,
+    proven: datetime,
+    position: int,
+) -> _Known | None:
+    session, read_at = run.org.session, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    try:
+        by = readability(description).stamp
+    except NotPollable:
+        return None
+    if by is None:
+        return None
+    stamp = by.field
+    uncertain = table.table.scan(["Id"], _UNCERTAIN)["Id"].to_pylist()
+    if len(uncertain) > MOST_UNCERTAIN:
+        return None
+    spelt = by_any_case(description.field_names)
+    asked = {spelt[each.name.lower()]: each.name for each in columns if each.name.lower() in spelt}
+    beside = [name for name in (*_ALWAYS, stamp) if name in description.field_names]
+    fields = tuple(dict.fromkeys([*beside, *asked]))
+    unread = sorted({each.name for each in columns} - set(asked.values()) - {"Id"}) or None
+    soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE {Cursor(proven).condition(stamp)} {order(stamp)}"
+    found: dict[str, Mapping[str, object]] = {}
+    (page,) = first_pages(session, [soql])
+    if not isinstance(page, QueryPage):
+        raise page
+    asked_at = page.asked_at
+    while True:
+        found |= {str(row["Id"]): {asked.get(name, name): each for name, each in row.items()} for row in page.rows}
+        if page.next_path is None:
+            break
+        if len(found) > MOST_CHANGED:
+            return None
+        page = next_page(session, soql, page.next_path)
+    rows, spoiled = typed_rows(session.url_of("queryAll/"), found, columns, unread, position, read_at, stamp=stamp)
+    by_id = [each for each in uncertain if each not in found]
+    if by_id:
+        again = read_back(session, entity, by_id, columns, description.field_names, position, read_at)
+        if again.refused or again.left:
+            return None
+        rows = pa.concat_tables([rows, again.rows])
+    gone = _gone(run, entity, _living_after(table, rows))
+    return None if spoiled or gone is None else _Known(rows, gone, asked_at)
+
+
+def _living_after(table: CurrentState, rows: pa.Table) -> Ids:
+    """Return the Ids of the records that live by the table and what changed since, in order."""
+    changed = rows["Id"].to_pylist()
+    living = set(rows.filter(pc.invert(rows["_is_deleted"]))["Id"].to_pylist())
+    left = {each.decode() for each in table.living_ids()} - set(changed)
+    return _ids(sorted(left | living))
+
+
+def _ids(found: list[str]) -> Ids:
+    return pl.Series(found, dtype=pl.String).to_numpy().astype("S18")
+
+
+def _gone(run: OrgRunContext, entity: str, living: Ids) -> frozenset[str] | None:
+    """Return the records that live by our account and that the org does not have; None where it takes too many requests
+    to find out, or so many are gone that a person should look at it."""
+    session, sweep, gone = run.org.session, Sweep(living), set[str]()
+    for _ in range(MOST_COUNTS):
+        if sweep.is_over:
+            break
+        windows = sweep.to_count(PARTS)
+        if windows:
+            answers = counts(session, [_query("COUNT()", entity, window) for window in windows])
+            found: dict[IdWindow, int] = {}
+            for window, answer in zip(windows, answers, strict=True):
+                if isinstance(answer, Exception):
+                    raise answer
+                found[window] = answer
+            sweep.counted(found)
+        listed = sweep.to_list()
+        if listed is not None:
+            theirs = {str(row["Id"]) for row in query_rows(session, _query("Id", entity, listed))}
+            gone |= {each.decode() for each in sweep.ids_in(listed)} - theirs
+    if not sweep.is_over or run.org.vanish_limits.exceeded(len(gone), len(living)):
+        return None
+    return frozenset(gone)
+
+
+def _query(what: str, entity: str, window: IdWindow) -> str:
+    return f"SELECT {what} FROM {entity}" + (f" WHERE {window.condition}" if window.condition else "")
+
+
+def _write(
+    taken: Snapshots, table: CurrentState, columns: tuple[Column, ...], known: _Known, progress: SnapshotProgress
+) -> SnapshotProgress:
+    """Commit the pages; with the last one the snapshot counts."""
+    taken.begin(progress)
+    windows = list(table.id_windows(rows_per_page(columns)))
+    for place, window in enumerate(windows, start=1):
+        page = _page(table, columns, known, window)
+        rows = progress.rows_done + len(page)
+        progress = replace(progress, pages_done=place, rows_done=rows, complete=place == len(windows))
+        taken.add_page(page, progress, clock.now_ms())
+    return progress
+
+
+def _page(table: CurrentState, columns: tuple[Column, ...], known: _Known, window: IdWindow) -> pa.Table:
+    """Return the rows of a window of Ids: those of the table, and in their places what changed since."""
+    schema, names = page_schema(columns), [column.name for column in columns]
+    present = [name for name in names if name in table.schema.names]
+    # Deleted records too: a rebuild begins with what this has.
+    within = f"_change_type is not null{f' and {window.condition}' if window.condition else ''}"
+    beside = ["_is_deleted", "_deleted_reason", "_commit_timestamp", "_valid_from"]
+    kept = arrow_frame(table.table.scan([*present, *beside], within))
+    changed = arrow_frame(known.rows).drop("_position", "_read_at", "_unread")
+    changed = changed.filter(pl.Series([window.has(each) for each in changed["Id"]], dtype=pl.Boolean))
+    gone = pl.Series(sorted(known.gone), dtype=pl.String).implode()
+    changed = changed.filter(~pl.col("Id").is_in(gone))
+    # Those that are found gone are deleted from here on: left out, they would be in no table after a rebuild.
+    is_gone = pl.col("Id").is_in(gone)
+    kept = kept.filter(~pl.col("Id").is_in(changed["Id"].implode())).with_columns(
+        _is_deleted=pl.col("_is_deleted") | is_gone,
+        _system_modstamp=pl.when((pl.col("_deleted_reason").fill_null("") != "hard_deleted") & ~is_gone).then(
+            pl.coalesce("_commit_timestamp", "_valid_from")
+        ),
+        # Into which record one was merged is in no column; that it was is enough.
+        _master_record_id=pl.when(pl.col("_deleted_reason") == "merged").then(pl.col("Id")),
+    )
+    whole = pl.concat(
+        [kept.drop("_deleted_reason", "_commit_timestamp", "_valid_from"), changed], how="diagonal_relaxed"
+    ).sort("Id")
+    return whole.select(schema.names).to_arrow().cast(schema)

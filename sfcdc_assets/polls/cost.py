@@ -1,0 +1,30 @@
+"""What polling an object takes of the org's day, in API requests."""
+
+from __future__ import annotations
+
+from sfcdc_assets.polls.due import Asked, intervals_between
+from sfcdc_assets.polls.sweep import PARTS
+from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, PAGE_ROWS
+
+_DAY = 86_400
+_NEVER_MS = 2**62
+
+
+def requests_a_day(changes: float, seconds: float) -> float:
+    """Return about how many requests a day an object takes that is polled beside others every so many `seconds`, and
+    has so many changed records a day: its part of requests that ask five objects, further pages of many changes, and
+    its part of a count. Quiet objects are asked less often."""
+    asked = _DAY / (seconds * _factor(changes, seconds))
+    return asked / MOST_QUERIES + changes / PAGE_ROWS + 1 / PARTS
+
+
+def requests_to_compare(records: int, hours: float) -> float:
+    """Return how many requests a day it takes to compare an object of so many records as a whole every so many `hours`,
+    page by page."""
+    return max(1, -(-records // PAGE_ROWS)) * 24 / hours
+
+
+def _factor(changes: float, seconds: float) -> int:
+    """Return how many intervals lie between two polls for most of the day: changes are taken to be spread over it."""
+    quiet_ms = int(_DAY * 1000 / changes) if changes > 0 else _NEVER_MS
+    return intervals_between(Asked(quiet_ms=quiet_ms), int(seconds * 1000))

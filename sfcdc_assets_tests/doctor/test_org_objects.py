@@ -1,0 +1,112 @@
+"""`sfcdc doctor --objects`: every object of an org, how it is fed or could be, and at which cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.emulator.definitions.whole_org import whole_org
+from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.polls.cost import requests_a_day
+from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.environment import without_settings
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
+
+FED, POLLED_BY_NAME = "Account", "Case"
+RECORDS = {
+    "Account": 5,
+    "Case": 12,
+    "Opportunity": 30,
+    "Invoice_Statement__c": 4,
+    "Contact": 6,
+    "Lead": 6,
+    "Campaign": 6,
+    "TabDefinition": 4,
+    "ContentDocument": 2,
+    "ContentDocumentLink": 3,
+}
+CHANGED = {"Case": 8, "Lead": 6, "Contact": 5, "Campaign": 4, "Opportunity": 2, "Account": 1}
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmulatedOrg, EmulatorServer]]:
+    """A whole org, the first records of which are older than a day; cases have changed since."""
+    folder = tmp_path_factory.mktemp("objects")
+    org = EmulatedOrg(folder / "org", seed=3, clock=SimulatedClock(None, runs=True), objects=whole_org())
+    org.selected_entities = [FED]
+    org.populate(RECORDS)
+    org.clock.sleep(2 * DAY)
+    for entity, count in CHANGED.items():
+        with org.transaction() as work:
+            for record in list(org.records(entity))[:count]:
+                work.update(entity, str(record["Id"]), {"Description": "changed"})
+    with EmulatorServer(org, directory=folder / "org") as server:
+        yield org, server
+    org.close()
+
+
+@pytest.fixture
+def org(served: tuple[EmulatedOrg, EmulatorServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EmulatedOrg:
+    """The org, which the settings name."""
+    without_settings(monkeypatch)
+    org, server = served
+    for name, value in server.client_environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SFCDC_POLL", POLLED_BY_NAME)
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
+    monkeypatch.chdir(tmp_path)
+    return org
+
+
+def test_each_object_says_what_feeds_it_and_why_it_cannot_be_polled(org: EmulatedOrg, tmp_path: Path) -> None:
+    done = sfcdc("doctor", "--objects", "--json")
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    found = {each["entity"]: each for each in said["objects"]}
+    listed = {name for name in org.definitions if name not in org.hidden_objects}
+    assert listed - found.keys() == set(), "every object of the org"
+    assert (found[FED]["fed_by"], found[POLLED_BY_NAME]["fed_by"]) == ("/data/ChangeEvents", POLLED)
+    assert [found[each]["rows"] for each in RECORDS] == list(RECORDS.values())
+    assert {each: found[each]["changes"] for each in CHANGED} == CHANGED
+    assert found["Opportunity"]["fed_by"] is None
+    refused = {entity: each["why_not"] for entity, each in found.items() if each["why_not"]}
+    assert refused["EntityDefinition"] == "its records have no Ids of their own"
+    assert all(each["requests"] is None for each in found.values() if each["why_not"])
+    assert set(said["change_events"]) <= {entity for entity, each in found.items() if each["changes"]}
+    assert said["change_events"] == ["Case", "Lead", "Contact", "Campaign", "Opportunity"]
+    assert said["requests"] <= 30 + len(found) / 5 * 2, "five objects in a request, and a few requests more"
+    assert list(tmp_path.iterdir()) == [], "nothing is written"
+
+
+def test_what_has_no_stamp_or_is_read_through_its_parents_can_be_polled_by_comparing_it(org: EmulatedOrg) -> None:
+    found = {each["entity"]: each for each in json.loads(sfcdc("doctor", "--objects", "--json").stdout)["objects"]}
+    for entity in ("TabDefinition", "ContentDocumentLink"):
+        each = found[entity]
+        assert (each["why_not"], each["is_compared"], each["changes"], each["requests"]) == (None, True, None, 1), (
+            entity
+        )
+    assert not found["Case"]["is_compared"]
+    lines = [line for line in sfcdc("doctor", "--objects").stdout.splitlines() if "TabDefinition" in line]
+    assert "compared as a whole" in lines[0]
+
+
+def test_a_person_reads_what_deserves_change_events_and_what_it_costs(org: EmulatedOrg) -> None:
+    shown = sfcdc("doctor", "--objects").stdout
+    assert "these change most: Case" in shown
+    assert "Account" in shown
+    assert "Polling what SFCDC_POLL takes today, every 900 s: about" in shown
+    assert "API requests." in shown.splitlines()[-1]
+    assert org.selected_entities == [FED]
+
+
+def test_an_object_costs_more_the_more_it_changes_and_less_while_it_is_quiet() -> None:
+    busy, usual, quiet = (requests_a_day(each, 900) for each in (10_000, 96, 0))
+    assert busy == pytest.approx(96 / 5 + 5 + 0.2)
+    assert usual == pytest.approx(96 / 5 + 0.05 + 0.2, abs=0.01)
+    assert quiet == pytest.approx(24 / 5 + 0.2)

@@ -1,0 +1,37 @@
+"""Each parser of bytes from outside, on the inputs that were kept: those that failed once, and those that reach its
+code."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfcdc_assets_tests.fuzz.targets import TARGETS, kept
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_parser_raises_nothing_but_what_it_says_on_any_kept_input(name: str) -> None:
+    files = kept(name)
+    assert len(files) >= 3
+    for file in files:
+        TARGETS[name](file.read_bytes())
+
+
+DEEP = 50_000
+
+
+@pytest.mark.parametrize("name", ["json_payload", "avro_schema", "rest_json", "cometd", "toml", "soql"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * DEEP,
+        '{"a":' * DEEP,
+        "[" + "9" * 5_000 + "]",
+        '{"fields":[{"name":"a","type":' + "9" * 5_000 + "}]}",
+        "a = " + "[" * DEEP,
+        "a = " + "9" * 5_000,
+        "SELECT Id FROM A WHERE " + "(" * DEEP,
+    ],
+    ids=["lists", "objects", "digits", "digits in a schema", "lists of TOML", "digits of TOML", "parentheses"],
+)
+def test_no_depth_and_no_number_of_digits_is_another_error(name: str, text: str) -> None:
+    TARGETS[name](text.encode())

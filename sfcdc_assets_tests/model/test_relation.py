@@ -1,0 +1,51 @@
+"""The relation by which the program's commits are followed allows what the model does, and refuses what it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfcdc_assets_tests.model.model_trace import walk
+from sfcdc_assets_tests.model.relation import NotAllowed
+from sfcdc_assets_tests.model.rules import Rule
+from sfcdc_assets_tests.model.slices import HISTORY, LOST, MUTANTS, PINNED, QUICK, THOROUGH, WHOLE
+from sfcdc_assets_tests.model.state import Bounds
+
+WALKS = 30
+WALKS_OF_A_MUTANT = 300
+SHOWN_BY_COMMITS = {
+    Rule.OPEN_GROUP_IS_KNOWN: "once",
+    Rule.REDELIVERED_ARE_KNOWN: "once",
+    Rule.LANDING_IS_REFUSED: "once",
+    Rule.SILENCE_PROVES_NOTHING: WHOLE,
+    Rule.SUSPECT_BEFORE_BREAK: LOST,
+    Rule.APPLY_COMPLETE: WHOLE,
+    Rule.STATE_COMMITS_LAST: HISTORY,
+    Rule.WRITERS_ARE_FENCED: HISTORY,
+    Rule.BATCH_IS_REFUSED: HISTORY,
+    Rule.WATERMARK_FIRST: PINNED,
+    Rule.GOES_BACK: PINNED,
+    Rule.CUT_STANDS: WHOLE,
+}
+"""Mutants that do what a log shows to be wrong. What the others do wrong is a value, or an event that never comes: the
+simulated histories compare both with the org."""
+
+
+@pytest.mark.parametrize(
+    "bounds", [*QUICK.values(), *THOROUGH.values()], ids=[*QUICK, *(f"more {n}" for n in THOROUGH)]
+)
+def test_what_the_model_does_is_allowed(bounds: Bounds) -> None:
+    for seed in range(WALKS):
+        walk(bounds, seed)
+
+
+@pytest.mark.parametrize("rule", SHOWN_BY_COMMITS, ids=lambda rule: rule.name.lower())
+def test_what_a_mutant_commits_is_refused(rule: Rule) -> None:
+    refused: set[str] = set()
+    for seed in range(WALKS_OF_A_MUTANT):
+        try:
+            walk(MUTANTS[rule].bounds, seed, rule)
+        except NotAllowed as error:
+            refused.add(error.guarantee)
+            if SHOWN_BY_COMMITS[rule] in refused:
+                return
+    raise AssertionError(f"only {refused} failed")

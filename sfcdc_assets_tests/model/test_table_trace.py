@@ -1,0 +1,85 @@
+"""Commits of the program's own tables are read as steps of the model, and one that it does not have is named."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
+from sfcdc_assets.lake.tables.lost_checkpoints import lose_checkpoint
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
+from sfcdc_assets.streams.resume import ResumePoint
+from sfcdc_assets_tests.model.relation import Followed, Landed, NotAllowed
+from sfcdc_assets_tests.model.table_trace import read_trace, recorded
+
+CHANNEL = "/data/ChangeEvents"
+
+
+def _events(positions: range, transaction: str) -> pa.Table:
+    rows = [
+        {
+            "channel": CHANNEL,
+            "position": position,
+            "replay_id": bytes([position]),
+            "event_id": f"event-{position}",
+            "payload": b"payload of %d" % position,
+            "entity_name": "Account",
+            "record_ids": [f"001{position}"],
+            "received_at": datetime(2026, 1, 1, tzinfo=UTC),
+            "transaction_key": transaction,
+        }
+        for position in positions
+    ]
+    return pa.Table.from_pylist(rows, schema=RAW_EVENTS)
+
+
+def _at(position: int, complete: int, transaction: str) -> StreamCheckpoint:
+    resume = ResumePoint(bytes([position]))
+    return StreamCheckpoint(CHANNEL, position, complete, resume, transaction, begun=EARLIEST)
+
+
+def test_what_a_channel_landed_and_lost_is_followed(tmp_path: Path) -> None:
+    warehouse, followed = Warehouse(str(tmp_path)), Followed()
+    with recorded(followed):
+        RawEvents.open(warehouse).commit(_events(range(1, 3), "a"), _at(2, 0, "a"))
+        RawEvents.open(warehouse).commit(_events(range(3, 4), "b"), _at(3, 2, "b"))
+        RawEvents.open(warehouse).note(_at(3, 3, "b"))
+        table = RawEvents.open(warehouse)
+        lose_checkpoint(warehouse, table, table.checkpoint(CHANNEL), "refused", 1)
+    assert followed.counts == {"Landed": 4}
+    trace = [each for each in read_trace(tmp_path) if isinstance(each, Landed)]
+    assert [(each.position, each.complete, len(each.rows), each.is_break) for each in trace] == [
+        (2, 0, 2, False),
+        (3, 2, 1, False),
+        (3, 3, 0, False),
+        (4, 4, 0, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "checkpoint", "guarantee"),
+    [
+        (_events(range(3, 4), "a"), _at(3, 2, "a"), "whole transactions"),
+        (_events(range(2, 4), "b"), _at(3, 1, "b"), "once"),
+        (_events(range(0), "b"), _at(1, 1, "b"), "our own order"),
+    ],
+    ids=["half a transaction", "an event again", "back"],
+)
+def test_a_commit_that_the_model_does_not_have_is_named(
+    tmp_path: Path, rows: pa.Table, checkpoint: StreamCheckpoint, guarantee: str
+) -> None:
+    warehouse = Warehouse(str(tmp_path))
+
+    def land() -> None:
+        with recorded(Followed()):
+            RawEvents.open(warehouse).commit(_events(range(1, 3), "a"), _at(2, 0, "a"))
+            RawEvents.open(warehouse).commit(rows, checkpoint)
+
+    with pytest.raises(NotAllowed) as refused:
+        land()
+    assert refused.value.guarantee == guarantee

@@ -1,0 +1,88 @@
+"""An asset for each entity: which have one, and what depends on it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from sfcdc_assets import build_defs
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.assets import front_doors
+from sfcdc_assets.orchestration.assets.front_doors import entity_names
+from sfcdc_assets.settings.given_settings import settings_of
+
+OPPORTUNITY, ACCOUNT = dg.AssetKey(["salesforce", "opportunity"]), dg.AssetKey(["salesforce", "account"])
+
+
+def test_entities_are_known_from_settings_or_from_the_tables(tmp_path: Path) -> None:
+    for entity in ("Account", "Case"):
+        (tmp_path / "current_state" / entity).mkdir(parents=True)
+    assert entity_names(settings_of({"warehouse": str(tmp_path)})) == ("Account", "Case")
+    polled = {"warehouse": str(tmp_path), "poll": ["Contract", "Order*"]}
+    assert entity_names(settings_of(polled)) == ("Account", "Case", "Contract")
+    assert entity_names(settings_of({**polled, "entities": ["Lead"]})) == ("Lead",)
+    assert entity_names(settings_of({"warehouse": str(tmp_path / "none")})) == ()
+
+
+def test_a_warehouse_that_does_not_answer_costs_seconds_and_a_warning_and_definitions_load(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(front_doors, "LISTING_SECONDS", 0.01)
+    monkeypatch.setattr(Warehouse, "entities", lambda *_: answers.wait(10) and ())
+    with caplog.at_level(logging.WARNING):
+        defs = build_defs({"warehouse": str(tmp_path)})
+    answers.set()
+    dg.Definitions.validate_loadable(defs)
+    assert "its entities could not be listed" in caplog.text
+
+
+def test_an_entity_that_is_called_as_a_layer_has_a_key_of_its_own(tmp_path: Path) -> None:
+    defs = build_defs({"warehouse": str(tmp_path), "entities": ["History", "Opportunity"]})
+    dg.Definitions.validate_loadable(defs)
+    keys = defs.resolve_asset_graph().get_all_asset_keys()
+    assert {OPPORTUNITY, dg.AssetKey(["salesforce", "history_entity"])} <= keys
+
+
+def test_an_asset_downstream_follows_its_entity_and_no_other(tmp_path: Path) -> None:
+    @dg.asset(deps=[["salesforce", "opportunity"]], automation_condition=dg.AutomationCondition.eager())
+    def eager() -> None: ...
+
+    @dg.asset(deps=[OPPORTUNITY], automation_condition=dg.AutomationCondition.on_cron("* * * * *"))
+    def each_minute() -> None: ...
+
+    @dg.asset(deps=[OPPORTUNITY], automation_condition=dg.AutomationCondition.on_missing())
+    def never() -> None: ...
+
+    @dg.asset(deps=[OPPORTUNITY], automation_condition=dg.AutomationCondition.cron_tick_passed("* * * * *"))
+    def without_news() -> None: ...
+
+    own = dg.Definitions(assets=[eager, each_minute, never, without_news])
+    ours = build_defs({"warehouse": str(tmp_path), "entities": ["Account", "Opportunity"]})
+    merged = dg.Definitions.merge(ours, own)
+    now = datetime(2026, 1, 1, 12, 0, 5)
+    with dg.DagsterInstance.ephemeral() as instance:
+        cursor = None
+
+        def requested(seconds: int, *reported: dg.AssetKey) -> set[str]:
+            nonlocal cursor
+            for key in reported:
+                instance.report_runless_asset_event(dg.AssetMaterialization(key))
+            found = dg.evaluate_automation_conditions(
+                merged, instance, cursor=cursor, evaluation_time=now + timedelta(seconds=seconds)
+            )
+            cursor = found.cursor
+            names = ("eager", "each_minute", "never", "without_news")
+            return {name for name in names if found.get_num_requested(dg.AssetKey(name))}
+
+        assert requested(0) == set(), "nothing is there yet"
+        assert requested(1, ACCOUNT) == set()
+        assert requested(2, OPPORTUNITY) == {"eager"}, "on_missing asks for partitions that are added later"
+        assert requested(3) == set()
+        assert requested(60, OPPORTUNITY) == {"eager", "each_minute", "without_news"}
+        assert requested(120) == {"without_news"}, "of a quiet entity"

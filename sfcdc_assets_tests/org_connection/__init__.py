@@ -1,0 +1,1 @@
+"""The org as the pipeline uses it."""

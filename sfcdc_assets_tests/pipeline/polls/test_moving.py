@@ -1,0 +1,105 @@
+"""An object that gets into the channel and out of it, while it changes: its table goes on, without a copy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from sfcdc_assets.consistent_cut import open_cut
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
+from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.pipeline.emulated_pipeline import (
+    CHANNEL,
+    EmulatedPipeline,
+    assert_same_rows,
+    expected_rows,
+    ids,
+)
+from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+
+MOVED, STAYS, POLLED_ALL_THE_TIME = "Contact", "Account", "Case"
+SEED, MOVES = 97, 20
+
+
+@pytest.fixture
+def pipeline(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
+    made = make_pipeline(STAYS, MOVED, records=12)
+    monkeypatch.setenv("SFCDC_POLL", f"{MOVED},{POLLED_ALL_THE_TIME}")
+    monkeypatch.setenv("SFCDC_AUDIT_PERCENT", "0")
+    return made
+
+
+def live(pipeline: EmulatedPipeline, dice: random.Random, *, hard: bool) -> None:
+    """Some transactions, over all three objects."""
+    for number in range(dice.randrange(1, 5)):
+        with pipeline.org.transaction() as work:
+            for entity in (MOVED, STAYS, POLLED_ALL_THE_TIME):
+                for record_id in dice.sample(ids(pipeline.org, entity), 2):
+                    work.update(entity, record_id, {"Description": f"{dice.random():.4f}"})
+            work.create(MOVED, {"LastName": f"New {number} {dice.random():.4f}"})
+            if dice.random() < 0.5:
+                gone = dice.choice(ids(pipeline.org, MOVED))
+                (work.hard_delete if hard and dice.random() < 0.5 else work.delete)(MOVED, gone)
+        pipeline.org.clock.sleep(dice.randrange(1, 400))
+
+
+def watermarks(pipeline: EmulatedPipeline) -> tuple[bool, bool]:
+    """Whether the moved object's newest snapshot stands on the channel, and among the polls."""
+    taken = Snapshots.open(Warehouse(str(pipeline.warehouse)), MOVED)
+    assert taken is not None
+    return taken.has_watermark_on(CHANNEL), taken.has_watermark_on(POLLED)
+
+
+def assert_moved_equals_the_org(pipeline: EmulatedPipeline) -> None:
+    """As for others; but what was deleted for good is in the table as deleted."""
+    found, expected = pipeline.rows(MOVED), expected_rows(pipeline.org, MOVED)
+    gone = found.keys() - expected.keys()
+    assert all(found[each]["_is_deleted"] for each in gone)
+    assert_same_rows(MOVED, {each: row for each, row in found.items() if each not in gone}, expected)
+
+
+def test_an_object_that_moves_twice_takes_its_table_along(pipeline: EmulatedPipeline) -> None:
+    move_to_and_fro(pipeline, 2)
+
+
+@pytest.mark.slow
+def test_an_object_that_moves_to_and_fro_twenty_times_under_load_equals_the_org(pipeline: EmulatedPipeline) -> None:
+    move_to_and_fro(pipeline, MOVES)
+    before = pipeline.rows(MOVED)
+    assert sfcdc("rebuild", "--entity", MOVED).exit_code == 0
+    assert_moved_equals_the_org(pipeline)
+    assert pipeline.rows(MOVED).keys() == before.keys()
+
+
+def move_to_and_fro(pipeline: EmulatedPipeline, moves: int) -> None:
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    pipeline.sync()
+    jobs = ApiUsage(pipeline.org).used("bulk_query")
+    for move in range(moves):
+        live(pipeline, dice, hard=True)
+        if dice.random() < 0.2:
+            pipeline.sync()
+            live(pipeline, dice, hard=False)
+        is_out = move % 2 == 0
+        pipeline.org.selected_entities = [STAYS] if is_out else [STAYS, MOVED]
+        live(pipeline, dice, hard=is_out)
+        pipeline.sync()
+        assert watermarks(pipeline) == (not is_out, is_out), f"move {move}"
+        if move % 5 and move < moves - 1:
+            continue
+        live(pipeline, dice, hard=False)
+        pipeline.org.clock.sleep(1000)
+        pipeline.sync()
+        pipeline.assert_equal_to_the_org([STAYS, POLLED_ALL_THE_TIME])
+        assert_moved_equals_the_org(pipeline)
+        assert_versions_follow(pipeline.all_versions(MOVED))
+    assert ApiUsage(pipeline.org).used("bulk_query") == jobs, "nothing was copied"
+    shown = open_cut(str(pipeline.warehouse))
+    assert set(shown.entities) >= {MOVED, STAYS, POLLED_ALL_THE_TIME}
+    assert shown.as_of[MOVED] is not None

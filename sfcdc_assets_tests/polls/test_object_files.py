@@ -1,0 +1,61 @@
+"""Files that say how single objects are polled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfcdc_assets.polls.object_files import AS_ALL, ObjectFileError, ObjectPolling, read_object_files
+from sfcdc_assets.polls.polled_objects import PollSettings
+
+
+def written(folder: Path, text: str, name: str = "Invoice__c.toml") -> Path:
+    (folder / name).write_text(text)
+    return folder
+
+
+def test_a_file_says_what_is_otherwise_for_its_object_in_any_case(tmp_path: Path) -> None:
+    text = 'seconds = 60\ncount_hours = 2\nwhere = "CreatedDate >= 2025-01-01T00:00:00Z"\nfields = ["Status__c"]'
+    settings = PollSettings(own=read_object_files(written(tmp_path, text)))
+    assert settings.of("invoice__C") == ObjectPolling(
+        seconds=60, count_hours=2, where="CreatedDate >= 2025-01-01T00:00:00Z", fields=("Status__c",)
+    )
+    assert settings.seconds_of("Invoice__c") == 60
+    assert (settings.count_seconds_of("Invoice__c"), settings.count_seconds_of("Account")) == (7_200, 86_400)
+    assert settings.of("Account") == AS_ALL
+
+
+def test_without_a_folder_all_objects_are_alike(tmp_path: Path) -> None:
+    assert read_object_files(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["Id > '001000000000001'", "CreatedDate >= 2025-01-01T00:00:00.000Z AND CreatedDate < 2026-01-01T00:00:00Z"],
+)
+def test_a_condition_compares_ids_or_the_time_of_creation_with_fixed_values(tmp_path: Path, condition: str) -> None:
+    assert read_object_files(written(tmp_path, f'where = "{condition}"'))["invoice__c"].where == condition
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("where = \"Status = 'Open'\"", "where: compares Id or CreatedDate"),
+        ('where = "CreatedDate >= LAST_N_DAYS:30"', "without a change of theirs"),
+        ("where = \"Id > 'x' OR Name = 'y'\"", "where"),
+        ("seconds = 1", "seconds"),
+        ('every = "day"', "every"),
+        ('fields = ["Name; DROP"]', "no API name"),
+        ("seconds", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ObjectFileError, match=problem) as refused:
+        read_object_files(written(tmp_path, text))
+    assert "Invoice__c.toml" in str(refused.value)
+
+
+def test_a_file_is_named_after_its_object(tmp_path: Path) -> None:
+    with pytest.raises(ObjectFileError, match="not that of an object"):
+        read_object_files(written(tmp_path, "", "Invoice-2.toml"))
