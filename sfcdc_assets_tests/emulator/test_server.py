@@ -181,6 +181,20 @@ def test_a_server_started_again_keeps_its_ports(org: EmulatedOrg, tmp_path: Path
         assert token_of(first)
 
 
+def test_ports_are_kept_from_other_processes_during_an_outage(org: EmulatedOrg, tmp_path: Path) -> None:
+    with EmulatorServer(org, directory=tmp_path) as server:
+        first = server.client_environment()
+        with server.outage():
+            for url in (server.rest_url, f"https://{server.pubsub_endpoint}"):
+                port = int(url.rpartition(":")[2])
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection(("127.0.0.1", port), BOUND_SECONDS)
+                with socket.socket() as another, pytest.raises(OSError, match="in use"):
+                    another.bind(("127.0.0.1", port))
+        assert server.client_environment() == first
+        assert token_of(first)
+
+
 def test_stopping_does_not_wait_for_an_open_connection(org: EmulatedOrg, tmp_path: Path) -> None:
     with requests.Session() as session:
         server = EmulatorServer(org, directory=tmp_path)

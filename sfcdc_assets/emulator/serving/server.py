@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +33,7 @@ from sfcdc_assets.emulator.rest.rest_server import RestServer
 from sfcdc_assets.emulator.scenarios.player import ScenarioStage
 from sfcdc_assets.emulator.serving.certificate import LOOPBACK_NAMES, server_certificate
 from sfcdc_assets.emulator.serving.client_settings import write_settings_file
+from sfcdc_assets.emulator.serving.held_port import held_port
 from sfcdc_assets.emulator.serving.jwt_key import JWT_KEY_FILE
 from sfcdc_assets.emulator.serving.running_org import RunningOrg
 from sfcdc_assets.emulator.serving.sessions import Sessions
@@ -159,6 +161,16 @@ class EmulatorServer:
             pubsub.stop()
         if rest is not None:
             rest.stop()
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """Nothing answers while entered, and afterwards the same ports do: they are kept from other processes."""
+        self.stop()
+        with held_port(self._rest_port), held_port(self._pubsub_port):
+            try:
+                yield
+            finally:
+                self.start()
 
     def __enter__(self) -> EmulatorServer:
         self.start()

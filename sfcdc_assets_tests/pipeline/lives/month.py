@@ -308,11 +308,10 @@ def _service_is_down(month: Month, hours: int) -> None:
     """The service cannot be reached; the org goes on, and ticks fail."""
     for channel in CHANNELS.values():
         month._count_resume(channel)
-    month.stream.server.stop()
-    for _ in range(hours):
-        month.burst(1)
-        month.pass_time(HOUR)
-    month.stream.server.start()
+    with month.stream.server.outage():
+        for _ in range(hours):
+            month.burst(1)
+            month.pass_time(HOUR)
     month.pass_time(60)
     month.settle()
 

@@ -214,9 +214,8 @@ class WholeOrg:
         elif kind == "process":
             self.channels.close()
         else:
-            server.stop()
-            self.live(self.what.work_hours * HOUR // 2)
-            server.start()
+            with server.outage():
+                self.live(self.what.work_hours * HOUR // 2)
         self.figures.weather[kind] += 1
 
     def clear(self) -> None:

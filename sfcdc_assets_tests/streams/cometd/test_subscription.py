@@ -321,12 +321,8 @@ def test_an_org_that_is_not_there_is_unavailable(org: Stream) -> None:
     subscription = subscribed(org)
     assert org.connected.session.version
     assert org.connected.session.token()
-    org.server.stop()
-    try:
-        with pytest.raises(CometdUnavailable):
-            subscription.take(1)
-    finally:
-        org.server.start()
+    with org.server.outage(), pytest.raises(CometdUnavailable):
+        subscription.take(1)
 
 
 def test_several_channels_are_subscribed_to_in_one_request_each_from_its_place(

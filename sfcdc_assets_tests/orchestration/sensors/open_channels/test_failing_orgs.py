@@ -102,13 +102,12 @@ def test_an_org_that_is_down_fails_the_ticks_and_is_read_on_when_it_is_back(
 ) -> None:
     weather.update(1)
     server.ticks(15)
-    weather.server.stop()
-    for _ in range(6):
-        weather.clock.advance(5_000)
-        with pytest.raises(PubSubUnavailable):
-            tick(ASSETS, server.instance, CHANNEL, server.open(), TICK)
-    weather.update(2)
-    weather.server.start()
+    with weather.server.outage():
+        for _ in range(6):
+            weather.clock.advance(5_000)
+            with pytest.raises(PubSubUnavailable):
+                tick(ASSETS, server.instance, CHANNEL, server.open(), TICK)
+        weather.update(2)
     weather.clock.advance(60_000)
     server.ticks(20)
     assert_landed(weather, 1, 2)
