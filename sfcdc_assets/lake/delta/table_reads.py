@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -128,6 +129,8 @@ class TableSnapshot:
 
 FILES_AT_ONCE = 8
 """That are read beside each other from an object store."""
+LOCAL_FILES_AT_ONCE = 2
+"""Where few rows of each are wanted: one is read while pages of the other are decompressed."""
 HELD_BYTES = 64 * 1024**2
 """A file that is larger, which another client wrote, is read in parts."""
 READ_TOGETHER_BYTES = 8 * 1024**2
@@ -187,7 +190,7 @@ class TableReads(TableSnapshot):
     def rows_above(self, column: str, number: int, columns: Sequence[str]) -> pa.Table:
         """Rows in which an integer column, of which the log keeps the greatest, is higher than a number: `scan` with
         that condition, for few rows of a large table. That column of a file is decoded first, and the others for the
-        rows that are wanted; one file is held, or some small ones. Raises as `scan`."""
+        rows that are wanted; a few files are held. Raises as `scan`."""
         greatest = f"max.{column}"
         known = greatest in self.file_statistics().columns
         files = self.files(pl.col(greatest).is_null() | (pl.col(greatest) > number) if known else None)
@@ -197,8 +200,11 @@ class TableReads(TableSnapshot):
         shape = pl.DataFrame(pa.Table.from_batches([], schema)).schema  # an empty array would import pandas
         with self._reading():
             store = self._store
-            found = [rows for paths in _parted(files) for rows in _above(store, paths, shape, pl.col(column) > number)]
-        return pl.concat([pl.DataFrame(schema=shape), *found]).to_arrow().cast(schema)
+            at_once = LOCAL_FILES_AT_ONCE if isinstance(store, fs.SubTreeFileSystem) else FILES_AT_ONCE
+            found = all_side_by_side(
+                lambda paths: _above(store, paths, shape, pl.col(column) > number), list(_parted(files)), at_once
+            )
+        return pl.concat([pl.DataFrame(schema=shape), *chain.from_iterable(found)]).to_arrow().cast(schema)
 
     @property
     def _store(self) -> fs.FileSystem:
@@ -314,7 +320,8 @@ def _parted(files: Sequence[DataFile]) -> Iterator[list[str]]:
         yield part
 
 
-def _above(store: fs.FileSystem, paths: Sequence[str], shape: pl.Schema, condition: pl.Expr) -> Iterator[pl.DataFrame]:
+def _above(store: fs.FileSystem, paths: Sequence[str], shape: pl.Schema, condition: pl.Expr) -> list[pl.DataFrame]:
+    found: list[pl.DataFrame] = []
     alike = defaultdict[tuple[tuple[str, pl.DataType], ...], list[bytes]](list)
     for path in paths:
         with store.open_input_file(path) as file:
@@ -327,7 +334,8 @@ def _above(store: fs.FileSystem, paths: Sequence[str], shape: pl.Schema, conditi
         if rows.schema != shape:
             lacking = [pl.lit(None, dtype).alias(name) for name, dtype in shape.items() if name not in columns]
             rows = rows.with_columns(lacking).select(list(shape)).cast(shape)
-        yield rows
+        found.append(rows)
+    return found
 
 
 def _of_file(store: fs.FileSystem, path: str, schema: pa.Schema) -> pa.Table:
