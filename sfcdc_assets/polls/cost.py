@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sfcdc_assets.polls.due import Asked, intervals_between
 from sfcdc_assets.polls.sweep import PARTS
+from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, PAGE_ROWS
+from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
 
 _DAY = 86_400
 _NEVER_MS = 2**62
@@ -19,9 +21,10 @@ def requests_a_day(changes: float, seconds: float) -> float:
 
 
 def requests_to_compare(records: int, hours: float) -> float:
-    """Return how many requests a day it takes to compare an object of so many records as a whole every so many `hours`,
-    page by page."""
-    return max(1, -(-records // PAGE_ROWS)) * 24 / hours
+    """Return about how many requests a day it takes to compare an object of so many records as a whole every so many
+    `hours`: by a query with one before it that is tried, or by a Bulk job."""
+    is_small = records <= PAGE_ROWS
+    return (2 if is_small else CALLS_PER_JOB + -(-records // MOST_ROWS_PER_PAGE)) * 24 / hours
 
 
 def _factor(changes: float, seconds: float) -> int:

@@ -11,7 +11,8 @@ import pytest
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
-from sfcdc_assets.polls.cost import requests_a_day
+from sfcdc_assets.polls.cost import requests_a_day, requests_to_compare
+from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.environment import without_settings
@@ -88,7 +89,7 @@ def test_what_has_no_stamp_or_is_read_through_its_parents_can_be_polled_by_compa
     found = {each["entity"]: each for each in json.loads(sfcdc("doctor", "--objects", "--json").stdout)["objects"]}
     for entity in ("TabDefinition", "ContentDocumentLink"):
         each = found[entity]
-        assert (each["why_not"], each["is_compared"], each["changes"], each["requests"]) == (None, True, None, 1), (
+        assert (each["why_not"], each["is_compared"], each["changes"], each["requests"]) == (None, True, None, 2), (
             entity
         )
     assert not found["Case"]["is_compared"]
@@ -110,3 +111,8 @@ def test_an_object_costs_more_the_more_it_changes_and_less_while_it_is_quiet() -
     assert busy == pytest.approx(96 / 5 + 5 + 0.2)
     assert usual == pytest.approx(96 / 5 + 0.05 + 0.2, abs=0.01)
     assert quiet == pytest.approx(24 / 5 + 0.2)
+
+
+def test_comparing_an_object_takes_two_requests_while_it_is_small_and_a_bulk_job_when_it_is_large() -> None:
+    assert [requests_to_compare(rows, 24) for rows in (0, 2_000)] == [2, 2]
+    assert requests_to_compare(1_000_000, 12) == 2 * (CALLS_PER_JOB + 40)
