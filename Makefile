@@ -51,6 +51,7 @@ bench: java .venv/prepared .venv/extra-dev .venv/extra-bench
 
 bench-quick: java .venv/prepared .venv/extra-dev .venv/extra-bench
 	$(BIN)/python -m sfcdc_assets_tests.benchmarks --quick
+	$(BIN)/python -m sfcdc_assets_tests.benchmarks --since figures
 
 dev: java .venv/installed
 	$(BIN)/sfcdc dev

@@ -14,8 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from sfcdc_assets_tests.benchmarks import paired, trend
 from sfcdc_assets_tests.benchmarks.page import HEAD, figure_rows, with_figures
-from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json, machine, read
+from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json, machine
 from sfcdc_assets_tests.benchmarks.stages import QUICK, STAGES, stage_named
 from sfcdc_assets_tests.documentation import ROOT
 
@@ -37,6 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--write", action="store_true", help="put the figures into docs/benchmarks.json and .md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures of this run here, too")
+    parser.add_argument(
+        "--since",
+        metavar="COMMIT",
+        help=f"measure at this commit and now, in turn, at small sizes ({', '.join(paired.STAGES)} if no stage is "
+        "named), and fail if one became slower; `figures` stands for where the kept figures were last written",
+    )
     parser.add_argument("--in-process", action="store_true", help="no process for each stage: for a profiler")
     asked = parser.parse_args(arguments)
     if unknown := [name for name in asked.stages if name not in STAGES]:
@@ -44,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.quick and asked.write:
         parser.error("--quick says nothing about speed: its figures are not written")
     console = Console()
+    if asked.since:
+        return _compared(console, asked.since, asked.stages or paired.STAGES)
     found: dict[str, Result] = {}
     failed: list[str] = []
     slow: list[str] = []
@@ -57,10 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(_table(result))
         slow += [f"{name}: {figure.case}" for figure in result.figures if figure.fails]
         if asked.write:  # after each stage: what was measured stays, whatever happens to the next
-            kept = read(KEPT) | {name: result}
-            kept = {stage: kept[stage] for stage in STAGES if stage in kept}
-            KEPT.write_text(as_json(kept), encoding="utf-8")
-            PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), kept), encoding="utf-8")
+            kept = trend.Kept.from_json(KEPT.read_text(encoding="utf-8"))
+            kept = kept.with_result(name, result, trend.commit_of(ROOT), STAGES)
+            KEPT.write_text(kept.as_json(), encoding="utf-8")
+            PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), kept.results), encoding="utf-8")
+            trend.PICTURE.write_text(trend.picture(kept), encoding="utf-8")
     if asked.json:
         asked.json.write_text(as_json(found), encoding="utf-8")
     if failed:
@@ -68,6 +78,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if slow:
         console.print(f"[red]too slow for this machine: {', '.join(slow)}[/red]")
     return 1 if failed or slow else 0
+
+
+def _compared(console: Console, since: str, stages: Sequence[str]) -> int:
+    commit = paired.earlier_commit() if since == "figures" else since
+    if commit is None:
+        console.print("Nothing to compare with: this clone does not have the commit at which figures were written.")
+        return 0
+    found: list[paired.Slower] = []
+    with paired.files_of(commit) as files:
+        then, now = paired.measured_in(files), paired.measured_in(ROOT)
+        for stage in stages:
+            console.print(f"[bold]{stage}[/bold], at {commit[:8]} and now ...", highlight=False)
+            slower = paired.slower(stage, then, now)
+            if slower is None:
+                console.print(f"{stage} could not be measured on both sides.")
+            found += slower or []
+    for each in found:
+        console.print(f"[red]{each}[/red]", highlight=False)
+    if not found:
+        console.print(f"No figure became {paired.TIMES:g} times what it was.")
+    return 1 if found else 0
 
 
 def measured(name: str, quick: bool) -> Result:

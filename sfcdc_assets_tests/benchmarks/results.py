@@ -1,4 +1,4 @@
-"""What a run of a stage found, as docs/benchmarks.json keeps it."""
+"""What a run of a stage found, and how it is written down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal
@@ -37,18 +36,23 @@ def machine() -> str:
 
 
 def as_json(results: Mapping[str, Result]) -> str:
-    """The text of docs/benchmarks.json; samples to four digits."""
-    return json.dumps(_rounded({name: asdict(result) for name, result in results.items()}), indent=1) + "\n"
+    """The text of some results; samples to four digits."""
+    return json.dumps(as_values(results), indent=1) + "\n"
 
 
-def read(path: Path) -> dict[str, Result]:
-    """The results kept at `path`; none where there is no file yet."""
-    return from_json(path.read_text(encoding="utf-8")) if path.exists() else {}
+def as_values(results: Mapping[str, Result]) -> dict[str, Any]:
+    """What is written of results, as JSON's values."""
+    return {name: _rounded(asdict(result)) for name, result in results.items()}
 
 
 def from_json(text: str) -> dict[str, Result]:
     """What `as_json` wrote."""
-    return {name: _result(value) for name, value in json.loads(text).items()}
+    return from_values(json.loads(text))
+
+
+def from_values(values: Mapping[str, Any]) -> dict[str, Result]:
+    """What `as_values` gave."""
+    return {name: _result(value) for name, value in values.items()}
 
 
 def _result(value: Mapping[str, Any]) -> Result:

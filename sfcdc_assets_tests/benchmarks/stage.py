@@ -11,6 +11,9 @@ class WrongAnswer(AssertionError):
     """A contestant's result is not the expected one: its speed is worth nothing. The message names what differs."""
 
 
+_RATES = ("/s", "/CPU s", "a CPU second")
+
+
 @dataclass(frozen=True)
 class Goal:
     """What `ours` must reach: a bound on its median, or on its ratio to the peer (or other case) named `of`."""
@@ -44,6 +47,11 @@ class Figure:
     ours: Sequence[float]
     peers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     goal: Goal | None = None
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether it is a rate, and not a cost."""
+        return self.goal.at_least if self.goal is not None else any(each in self.unit for each in _RATES)
 
     @property
     def fails(self) -> bool:

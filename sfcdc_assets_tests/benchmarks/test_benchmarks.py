@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sfcdc_assets_tests.benchmarks import __main__ as runner
-from sfcdc_assets_tests.benchmarks import demo, stages
+from sfcdc_assets_tests.benchmarks import demo, paired, stages, trend
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.page import spread, with_figures
-from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json, read
+from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer, ratio
+from sfcdc_assets_tests.benchmarks.trend import Kept
 from sfcdc_assets_tests.documentation import ROOT
 
 FIGURE = Figure("60 fields", "s", [2.0, 4.0, 3.0], {"MERGE": [1.0, 4.0, 1.0]}, Goal(1.5, of="MERGE"))
@@ -126,8 +128,103 @@ def test_a_process_that_fails_is_a_failed_stage(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_page_is_drawn_from_the_kept_figures() -> None:
-    page = runner.PAGE.read_text(encoding="utf-8")
-    assert with_figures(page, read(runner.KEPT)) == page
+    page, kept = runner.PAGE.read_text(encoding="utf-8"), Kept.from_json(runner.KEPT.read_text(encoding="utf-8"))
+    assert with_figures(page, kept.results) == page
+    assert trend.picture(kept) == trend.PICTURE.read_text(encoding="utf-8")
+
+
+def test_the_last_run_of_each_stage_is_what_the_page_shows() -> None:
+    kept = Kept.from_json(runner.KEPT.read_text(encoding="utf-8"))
+    last = {each.stage: each.medians for each in kept.runs}
+    assert last == {stage: trend.measured(stage, result, "").medians for stage, result in kept.results.items()}
+
+
+def test_a_run_is_kept_beside_earlier_ones_and_counts_once_for_a_commit() -> None:
+    kept = Kept({}, []).with_result("apply", RESULT, "abc", ["apply"])
+    kept = kept.with_result("apply", replace(RESULT, figures=[Figure("60 fields", "s", [9.0])]), "def", ["apply"])
+    again = Kept.from_json(kept.as_json()).with_result("apply", RESULT, "def", ["apply"])
+    assert [(each.commit, each.medians) for each in again.runs] == [
+        ("abc", {"60 fields (s)": 3.0}),
+        ("def", {"60 fields (s)": 3.0}),
+    ]
+    assert again.results == {"apply": RESULT}
+
+
+def test_the_picture_shows_costs_so_that_up_is_worse_also_for_a_rate() -> None:
+    kept = Kept({}, [])
+    for commit, rate in (("a", 100.0), ("b", 50.0)):
+        figure = Figure("decoded", "events/s", [rate], goal=Goal(90, at_least=True))
+        kept = kept.with_result("decode", replace(RESULT, figures=[figure]), commit, ["decode"])
+    ((_, best), (_, later)) = trend.lines(kept.results["decode"], kept.runs, ["a", "b"])[0].points
+    assert (best, later) == (1.0, 2.0)
+
+
+def test_runs_on_another_machine_are_not_drawn_beside_these() -> None:
+    kept = Kept({}, [])
+    for commit, machine in (("a", "64 cores, 1 GiB, x"), ("b", "2 cores, 1 GiB, x"), ("c", "2 cores, 1 GiB, y")):
+        kept = kept.with_result("apply", replace(RESULT, machine=machine), commit, ["apply"])
+    (line,) = trend.lines(kept.results["apply"], kept.runs, ["a", "b", "c"])
+    assert [x for x, _ in line.points] == [2.0, 3.0]
+
+
+class Stages:
+    """Measures that were found at each call, in turn."""
+
+    def __init__(self, unit: str, *values: float) -> None:
+        self._unit, self._values, self.calls = unit, list(values), 0
+
+    def __call__(self, stage: str) -> Result:
+        self.calls += 1
+        return replace(RESULT, figures=[Figure("a batch", self._unit, [self._values[(self.calls - 1) % 6]])])
+
+
+@pytest.mark.parametrize(
+    ("unit", "now", "calls", "slower"),
+    [
+        ("s", (1.4, 1.5, 1.35, 1.4, 1.4, 1.31), 6, True),
+        ("s", (1.4, 1.5, 1.2, 9, 9, 9), 3, False),
+        ("s", (1.4, 1.5, 1.4, 1.4, 1.0, 1.4), 6, False),
+        ("events/s", (0.7, 0.6, 0.7, 0.7, 0.5, 0.7), 6, True),
+        ("events/s", (2.0, 2.0, 2.0, 2.0, 2.0, 2.0), 3, False),
+    ],
+)
+def test_a_stage_is_slower_only_if_every_pair_says_so_and_as_many_again(
+    unit: str, now: tuple[float, ...], calls: int, slower: bool
+) -> None:
+    then, measured = Stages(unit, *[1.0] * 6), Stages(unit, *now)
+    found = paired.slower("apply", then, measured)
+    assert found is not None
+    assert (then.calls, measured.calls, [each.figure for each in found]) == (
+        calls,
+        calls,
+        [f"a batch ({unit})"] if slower else [],
+    )
+
+
+def test_a_stage_that_cannot_be_measured_on_both_sides_says_nothing() -> None:
+    assert paired.slower("apply", Stages("s", *[1.0] * 6), lambda _: None) is None
+
+
+def test_files_of_an_earlier_commit_are_what_it_has_and_are_gone_afterwards(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "--quiet")
+    assert (paired.earlier_commit(tmp_path), trend.commit_of(tmp_path / "none")) == (None, "")
+    figures = tmp_path / "docs" / "benchmarks.json"
+    figures.parent.mkdir()
+    for text in ("1", "2"):
+        figures.write_text(text)
+        git("add", ".")
+        git("commit", "--quiet", "--message", text)
+    first = git("rev-parse", "HEAD~1")
+    assert paired.earlier_commit(tmp_path) == first
+    with paired.files_of(first, tmp_path) as files:
+        assert (files / "docs" / "benchmarks.json").read_text() == "1"
+    assert not files.exists()
+    figures.write_text("3")
+    assert trend.commit_of(tmp_path).endswith("+")
 
 
 @pytest.mark.parametrize("name", stages.STAGES)
