@@ -77,6 +77,9 @@ def listening(settings: Settings) -> Iterator[SparkSession]:
             del os.environ[_TOKEN]
         # Python's server of accumulators would tell in a traceback of a JVM that is gone; `SparkEnded` is the message.
         session.sparkContext._accumulatorServer.handle_error = lambda _request, _address: None
+        # Spark keeps a daemon of Python workers for each environment. Functions of its clients come without this one,
+        # so the warm-up's daemon would be another one than theirs, and stay: 200 MB, and a second of a core.
+        session.sparkContext.environment.pop("PYTHONHASHSEED", None)
         try:
             warm_up(session)
             standing.write(path, replace(starting, port=_port(session), token=token))

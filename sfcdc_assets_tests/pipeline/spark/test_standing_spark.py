@@ -49,6 +49,17 @@ def lives(pid: int) -> bool:
         return False
 
 
+def daemons(spark: StandingProcess) -> set[int]:
+    """The processes from which Spark forks its Python workers: each has 200 MB."""
+    (java,) = children(spark.process.pid)
+    return children(java)
+
+
+def children(pid: int) -> set[int]:
+    """Of all of its threads."""
+    return {int(child) for listed in Path(f"/proc/{pid}/task").glob("*/children") for child in listed.read_text().split()}
+
+
 @pytest.fixture(autouse=True)
 def named(spark: StandingProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFCDC_SPARK_STANDING", str(spark.path))
@@ -76,6 +87,16 @@ def test_a_sync_through_it_gives_the_tables_of_the_org(pipeline: EmulatedPipelin
     changed(pipeline, "first")
     pipeline.sync()
     pipeline.assert_equal_to_the_org()
+
+
+def test_runs_have_their_workers_from_the_daemon_that_was_started_for_them(
+    pipeline: EmulatedPipeline, spark: StandingProcess
+) -> None:
+    before = daemons(spark)
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    assert len(before) == 1
+    assert daemons(spark) == before
 
 
 @pytest.mark.usefixtures("no_spark_of_our_own")
