@@ -8,11 +8,11 @@ from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyarrow import fs
 
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
+from sfcdc_assets.key_ranges.data_file import rows_of_files
 from sfcdc_assets.key_ranges.key_ranges import range_numbers
 from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, ChangeReader
 
@@ -74,9 +74,7 @@ class EntityBatch:
             & (pc.field("position") > events.after)
             & (pc.field("position") <= events.up_to)
         )
-        # Files that delta-rs wrote again (payloads deleted, a compaction) come with view types of their own. What is
-        # named in a list is no folder, and the store need not be asked.
-        source = ds.dataset([path], schema=RAW_EVENTS, filesystem=events.filesystem, format="parquet")
+        source = rows_of_files([path], RAW_EVENTS, events.filesystem)
         for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
             if rows.num_rows:
                 yield self._with_range(self._reader.read(rows))

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from sfcdc_assets.apply.applied import Applied
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.key_ranges.data_file import write_files
+from sfcdc_assets.key_ranges.data_file import rows_of_files, write_files
 from sfcdc_assets.key_ranges.frames import arrow_frame, empty_rows
 from sfcdc_assets.key_ranges.key_ranges import KeyRange
 from sfcdc_assets.key_ranges.range_rows import RangeRows, RowCounts, is_within
@@ -141,7 +140,7 @@ class KeyRangeTask:
         watermarks = [read.position for read in self.org_reads]
         if self.roll_back_to is not None:  # what came after it is removed with this batch
             watermarks = [position for position in watermarks if position <= self.roll_back_to]
-        source = ds.dataset(list(self.texts_known), schema=TEXT_FIELDS, filesystem=self.texts, format="parquet")
+        source = rows_of_files(list(self.texts_known), TEXT_FIELDS, self.texts)
         within = pq.filters_to_expression([("record_id", *rest) for _, *rest in key_range.filters])
         known = source.to_table(columns=_ONE_TEXT, filter=within & pc.field("position").isin(watermarks))
         return new_texts.join(arrow_frame(known), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
@@ -185,5 +184,4 @@ def _read(
 ) -> Iterator[pl.DataFrame]:
     within = pq.filters_to_expression(key_range.filters)
     for path in paths:
-        source = ds.dataset([path], schema=schema, filesystem=filesystem, format="parquet")
-        yield arrow_frame(source.to_table(filter=within))
+        yield arrow_frame(rows_of_files([path], schema, filesystem).to_table(filter=within))

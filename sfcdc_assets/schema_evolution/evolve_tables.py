@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyarrow import fs
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -24,7 +23,7 @@ from sfcdc_assets.change_events.field_types import of_one_family
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, kept_name, steps
 from sfcdc_assets.change_events.type_conversion import widens
-from sfcdc_assets.key_ranges.data_file import write_table
+from sfcdc_assets.key_ranges.data_file import rows_of_files, write_table
 from sfcdc_assets.lake.delta.data_files import NewFile
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.change_of_channel import position_of_its_own
@@ -73,7 +72,7 @@ class Reshape:
 
     def write(self, path: str, filesystem: fs.FileSystem) -> dict[str, object]:
         """Write a file again beside the old one; returns one row of `RESHAPED`."""
-        source = ds.dataset(path, schema=self.before, filesystem=filesystem, format="parquet")
+        source = rows_of_files([path], self.before, filesystem)
         written = write_table(self.rows(source.to_table()), filesystem)
         return {"old": path, "path": written.path, "size": written.size, "statistics": written.statistics}
 

@@ -15,9 +15,11 @@ from sfcdc_assets.timeline.follow_records import Flags, Places, Segments
 from sfcdc_assets.timeline.steps import CHANGE, READ, READABLE, ROW, SETS_ALL
 from sfcdc_assets.timeline.version_columns import STANDS_AT
 
+_SHAPES = pl.DataFrame(  # without an array: to make an empty one imports pandas
+    pa.Table.from_batches([], pa.schema([(column_type.name, forms.arrow) for column_type, forms in FORMS.items()]))
+).schema
 FROM_MEMBER: Mapping[ColumnType, tuple[str, pl.DataType]] = {
-    column_type: (forms.member, pl.DataFrame(pa.table({"_": pa.array([], forms.arrow)})).schema["_"])
-    for column_type, forms in FORMS.items()
+    column_type: (forms.member, _SHAPES[column_type.name]) for column_type, forms in FORMS.items()
 }
 """Column type -> member of `changes.CELL`, polars type."""
 _NOTHING = {column_type: pl.Series([None], dtype=dtype) for column_type, (_, dtype) in FROM_MEMBER.items()}

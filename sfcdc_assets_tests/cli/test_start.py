@@ -70,6 +70,21 @@ def test_status_imports_what_reads_tables_and_draws_them_alone(tmp_path: Path) -
     assert loaded <= {"typer", "rich", "pydantic", "numpy", "pyarrow", "polars", "deltalake", "fastavro"}
 
 
+def test_a_code_server_loads_its_definitions_without_pandas() -> None:
+    """45 MB of a process that lands and looks. Arrow imports it at the first empty array, and with `pyarrow.dataset`."""
+    program = "import sys, sfcdc_assets.definitions; print('pandas' in sys.modules)"
+    settings = {"SFCDC_INSTANCE_URL": "https://mycompany.my.salesforce.com"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_list_says_of_a_command_what_its_help_begins_with(command: str) -> None:
     first = inspect.getdoc(function_of(command)).split("\n\n")[0]

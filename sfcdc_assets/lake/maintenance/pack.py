@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyarrow import fs
 
+from sfcdc_assets.key_ranges.data_file import rows_of_files
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile, PackedFiles, unreadable
 from sfcdc_assets.lake.delta.table import Table
@@ -54,7 +54,7 @@ def write_packed(
     deltalake writes them, become plain ones. Raises `RowsMissing`.
     """
     paths = [unquote(file.path) for file in files]
-    rows = ds.dataset(paths, schema=schema, filesystem=filesystem, format="parquet").to_table()
+    rows = rows_of_files(paths, schema, filesystem).to_table()
     expected = sum(file.rows for file in files)
     if rows.num_rows != expected:
         raise RowsMissing(files[0].path, expected, rows.num_rows)

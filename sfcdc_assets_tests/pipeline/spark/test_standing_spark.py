@@ -57,7 +57,8 @@ def daemons(spark: StandingProcess) -> set[int]:
 
 def children(pid: int) -> set[int]:
     """Of all of its threads."""
-    return {int(child) for listed in Path(f"/proc/{pid}/task").glob("*/children") for child in listed.read_text().split()}
+    listed = " ".join(each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/children"))
+    return set(map(int, listed.split()))
 
 
 @pytest.fixture(autouse=True)
