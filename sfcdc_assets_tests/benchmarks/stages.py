@@ -28,12 +28,13 @@ STAGES: tuple[str, ...] = (
     "idle_tick",
     "fresh",
     "first_tables",
+    "footprint",
     "sync",
     "demo",
     "start",
 )
 
-WITH_PROCESSES = ("object_store", "cluster", "fresh", "first_tables", "sync")
+WITH_PROCESSES = ("object_store", "cluster", "fresh", "first_tables", "footprint", "sync")
 """Those that start whole commands, a store or a cluster, for minutes at any size. `--quick` runs them when they are
 named; that their results are right, other tests show all the time."""
 

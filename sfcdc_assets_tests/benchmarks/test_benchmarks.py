@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets_tests.benchmarks import __main__ as runner
-from sfcdc_assets_tests.benchmarks import demo, paired, stages, trend
+from sfcdc_assets_tests.benchmarks import demo, footprint, paired, stages, trend
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.page import spread, with_figures
 from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json
@@ -233,6 +233,11 @@ def test_every_stage_says_what_it_compares_and_what_limits_it(name: str) -> None
     assert stage.title
     assert stage.compared.endswith(".")
     assert stage.limit.endswith(".")
+
+
+def test_the_small_form_that_is_measured_is_the_one_that_the_docs_show() -> None:
+    shown = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    assert "\n".join(f"{name}={value}" for name, value in footprint.SMALL.items()) in shown
 
 
 def test_every_stage_is_listed() -> None:

@@ -71,7 +71,7 @@ def test_status_imports_what_reads_tables_and_draws_them_alone(tmp_path: Path) -
 
 
 def test_a_code_server_loads_its_definitions_without_pandas() -> None:
-    """45 MB of a process that lands and looks. Arrow imports it at the first empty array, and with `pyarrow.dataset`."""
+    """45 MB of each process. Arrow imports it at the first empty array, and with `pyarrow.dataset`."""
     program = "import sys, sfcdc_assets.definitions; print('pandas' in sys.modules)"
     settings = {"SFCDC_INSTANCE_URL": "https://mycompany.my.salesforce.com"}
     done = subprocess.run(
