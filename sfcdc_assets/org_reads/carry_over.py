@@ -28,7 +28,7 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.org_reads.records_by_id import read_back
+from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
 from sfcdc_assets.polls.cursor import REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
@@ -39,6 +39,7 @@ from sfcdc_assets.salesforce.composite_query import QueryPage, counts, first_pag
 from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
 from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.pages import page_schema, rows_per_page
@@ -68,13 +69,14 @@ class _Known:
 
 def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int]) -> SnapshotReport | None:
     """Make the entity's table a snapshot on the channel that feeds it from now on; None where it has to be copied:
-    nothing proves what the table has, or too much has changed since.
+    nothing proves what the table has, too much has changed since, the user is not shown all records any more, or those
+    of a condition alone are polled from now on.
 
     Raises what `watermark` raises, and what the org refuses.
     """
     warehouse, entity, channel = run.warehouse, wanted.entity, wanted.channel
     table, taken = CurrentState.open(warehouse, entity), Snapshots.open(warehouse, entity)
-    if table is None or taken is None or not _can_be_carried(warehouse, entity, taken):
+    if table is None or taken is None or not _can_be_carried(run, entity, channel, taken):
         return None
     before = next((each for each in run.settings.feeding_channels if taken.has_watermark_on(each)), None)
     proven = _proven(warehouse, entity, before, table, taken) if before is not None and before != channel else None
@@ -120,9 +122,12 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     )
 
 
-def _can_be_carried(warehouse: Warehouse, entity: str, taken: Snapshots) -> bool:
-    """Return whether nothing is open about the entity as a whole, and no copy of it is under way."""
-    ledger, progress = Ledger.open(warehouse, entity), taken.progress()
+def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapshots) -> bool:
+    """Return whether nothing is open about the entity as a whole, no copy of it is under way, and who counts the org's
+    records sees those that belong into the table."""
+    if run.org.condition_of(entity, channel) is not None or run.org.view_all.of(entity) is Sight.SHARED:
+        return False
+    ledger, progress = Ledger.open(run.warehouse, entity), taken.progress()
     is_suspect = ledger is not None and any(each.record_id == ENTITY for each in ledger.open_suspects())
     under_way = progress is not None and not progress.complete and progress.job_id != NO_JOB
     return not (is_suspect or under_way or taken.refused() is not None)
@@ -189,15 +194,25 @@ def _changed_since(
         if len(found) > MOST_CHANGED:
             return None
         page = next_page(session, soql, page.next_path)
+
+    def read_by_id(record_ids: list[str]) -> ReadBack:
+        return read_back(session, entity, record_ids, columns, description.field_names, position, read_at)
+
     rows, spoiled = typed_rows(session.url_of("queryAll/"), found, columns, unread, position, read_at, stamp=stamp)
-    by_id = [each for each in uncertain if each not in found]
-    if by_id:
-        again = read_back(session, entity, by_id, columns, description.field_names, position, read_at)
-        if again.refused or again.left:
-            return None
-        rows = pa.concat_tables([rows, again.rows])
-    gone = _gone(run, entity, _living_after(table, rows))
-    return None if spoiled or gone is None else _Known(rows, gone, asked_at)
+    if spoiled or (rows_now := _with(rows, [each for each in uncertain if each not in found], read_by_id)) is None:
+        return None
+    counted = _counted(run, entity, _living_after(table, rows_now))
+    if counted is None or (rows_now := _with(rows_now, sorted(counted.lacking), read_by_id)) is None:
+        return None
+    return _Known(rows_now, counted.gone, asked_at)
+
+
+def _with(rows: pa.Table, record_ids: list[str], read: Callable[[list[str]], ReadBack]) -> pa.Table | None:
+    """Return the rows, and those of more records as they are read now; None where one of these cannot be read."""
+    if not record_ids:
+        return rows
+    found = read(record_ids)
+    return None if found.refused or found.left else pa.concat_tables([rows, found.rows])
 
 
 def _living_after(table: CurrentState, rows: pa.Table) -> Ids:
@@ -212,10 +227,19 @@ def _ids(found: list[str]) -> Ids:
     return pl.Series(found, dtype=pl.String).to_numpy().astype("S18")
 
 
-def _gone(run: OrgRunContext, entity: str, living: Ids) -> frozenset[str] | None:
-    """Return the records that live by our account and that the org does not have; None where it takes too many requests
-    to find out, or so many are gone that a person should look at it."""
-    session, sweep, gone = run.org.session, Sweep(living), set[str]()
+@dataclass(frozen=True)
+class _Counted:
+    """What counting has shown: records that the org does not have any more (`gone`), and those that the table is
+    `lacking`, as they came meanwhile or were outside of the condition by which it was polled."""
+
+    gone: frozenset[str]
+    lacking: frozenset[str]
+
+
+def _counted(run: OrgRunContext, entity: str, living: Ids) -> _Counted | None:
+    """Return how the org's records differ from those that live by our account; None where it takes too many requests
+    to find out, or so many differ that they are copied, or a person should look at it."""
+    session, sweep, gone, lacking = run.org.session, Sweep(living), set[str](), set[str]()
     for _ in range(MOST_COUNTS):
         if sweep.is_over:
             break
@@ -226,15 +250,18 @@ def _gone(run: OrgRunContext, entity: str, living: Ids) -> frozenset[str] | None
             for window, answer in zip(windows, answers, strict=True):
                 if isinstance(answer, Exception):
                     raise answer
+                if answer > len(sweep.ids_in(window)) + MOST_UNCERTAIN:
+                    return None
                 found[window] = answer
             sweep.counted(found)
         listed = sweep.to_list()
         if listed is not None:
+            ours = {each.decode() for each in sweep.ids_in(listed)}
             theirs = {str(row["Id"]) for row in query_rows(session, _query("Id", entity, listed))}
-            gone |= {each.decode() for each in sweep.ids_in(listed)} - theirs
-    if not sweep.is_over or run.org.vanish_limits.exceeded(len(gone), len(living)):
-        return None
-    return frozenset(gone)
+            gone |= ours - theirs
+            lacking |= theirs - ours
+    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits.exceeded(len(gone), len(living))
+    return None if too_many or not sweep.is_over else _Counted(frozenset(gone), frozenset(lacking))
 
 
 def _query(what: str, entity: str, window: IdWindow) -> str:
