@@ -48,9 +48,15 @@ def entity_names(settings: Settings) -> tuple[str, ...]:
     SFCDC_ENTITIES names, or those that have tables, and those that SFCDC_POLL names. A warehouse that does not answer
     in time is left out, with a warning."""
     if settings.entities:
-        return tuple(sorted(settings.entities))
+        return _each_once(settings.entities)
     polled = [name for name in settings.poll if not any(sign in name for sign in "*?")]
-    return tuple(sorted({*polled, *_with_tables(settings.warehouse)}))
+    return _each_once([*polled, *_with_tables(settings.warehouse)])
+
+
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in order, those that are the same but for their case once, as the last of them writes it: people
+    write an object's name in any case, and its tables have Salesforce's."""
+    return tuple(sorted({name.lower(): name for name in names}.values()))
 
 
 def _with_tables(root: str) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ NAMED = 5
 def with_entities_since_load(opened: OpenChannel, loaded: Collection[str], result: dg.SensorResult) -> dg.SensorResult:
     """Return what a tick came to, with the entities that it found and that are not among the `loaded` ones."""
     last_look = opened.last_look
-    without = tuple(sorted({*last_look.entities} - {*loaded}))
+    known = {each.lower() for each in loaded}  # as a person may have written them
+    without = tuple(sorted(each for each in last_look.entities if each.lower() not in known))
     if last_look.entities and without != last_look.without_asset:
         note_without_asset(opened.warehouse, opened.channel, without)
         last_look.without_asset = without

@@ -29,6 +29,14 @@ def test_entities_are_known_from_settings_or_from_the_tables(tmp_path: Path) -> 
     assert entity_names(settings_of({"warehouse": str(tmp_path / "none")})) == ()
 
 
+def test_an_object_that_a_person_wrote_in_another_case_has_one_asset_and_definitions_load(tmp_path: Path) -> None:
+    (tmp_path / "current_state" / "Contract").mkdir(parents=True)
+    given = {"warehouse": str(tmp_path), "poll": ["contract", "CONTRACT"]}
+    assert entity_names(settings_of(given)) == ("Contract",)
+    dg.Definitions.validate_loadable(build_defs(given))
+    assert len(entity_names(settings_of({**given, "entities": ["lead", "Lead"]}))) == 1
+
+
 def test_a_warehouse_that_does_not_answer_costs_seconds_and_a_warning_and_definitions_load(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
