@@ -13,6 +13,8 @@ from pydantic import Field, SecretStr
 
 from sfcdc_assets.orchestration.build_defs import build_defs
 from sfcdc_assets.settings.given_settings import settings_of
+from sfcdc_assets.settings.setting_values import PREFIX
+from sfcdc_assets.settings.settings import SPARK_CONF, Settings, is_secret
 
 
 def _secret(context: ResolutionContext, given: str | None) -> SecretStr | None:
@@ -24,8 +26,24 @@ Secret = Annotated[SecretStr | None, Resolver(_secret, model_field_type=str | No
 """A value that is shown nowhere; write it as `{{ env.NAME }}`."""
 
 
+def _settings(context: ResolutionContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    values = context.resolve_value(given, as_type=dict[str, Any])
+    return {name: _hidden(value) if is_secret(f"{PREFIX}{name}", ()) else value for name, value in values.items()}
+
+
+def _spark_conf(context: ResolutionContext, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    values = context.resolve_value(given, as_type=dict[str, Any])
+    return {name: _hidden(value) if is_secret(f"{SPARK_CONF}{name}", ()) else value for name, value in values.items()}
+
+
+def _hidden(value: object) -> object:
+    return SecretStr(value) if isinstance(value, str) and value else value
+
+
 def _as_text(value: object) -> str:
     """Return the value of an option as Spark writes it; YAML makes numbers of texts that look like some."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -101,10 +119,11 @@ class SalesforceCdcComponent(dg.Component, dg.Model, dg.Resolvable):
     poll: Sequence[str] | None = Field(default=None, description="Objects, or patterns, that are polled.")
     spark_master: str | None = Field(default=None, description="The Spark master; by default local[*].")
     spark_remote: Secret = Field(default=None, description="A Spark Connect URL, instead of the master.")
-    spark_conf: Mapping[str, str | bool | int | float] = Field(
-        default_factory=dict, description="Options of Spark, by their own names."
-    )
-    settings: Mapping[str, Any] = Field(
+    spark_conf: Annotated[
+        Mapping[str, str | bool | int | float | SecretStr],
+        Resolver(_spark_conf, model_field_type=Mapping[str, str | bool | int | float]),
+    ] = Field(default_factory=dict, description="Options of Spark, by their own names.")
+    settings: Annotated[Mapping[str, Any], Resolver(_settings, model_field_type=Mapping[str, Any])] = Field(
         default_factory=dict,
         description="Any other setting of docs/settings.md, in lower case and without SFCDC_: freshness_minutes.",
     )
@@ -118,11 +137,8 @@ class SalesforceCdcComponent(dg.Component, dg.Model, dg.Resolvable):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - its form
         """Return the org's definitions. Raises `SettingsError`."""
-        named = {name: getattr(self, name) for name in _OF_THE_ORG}
-        options = {name: _as_text(value) for name, value in self.spark_conf.items()}
-        settings = settings_of({**named, **self.settings}, options)
         return build_defs(
-            settings,
+            self.org_settings(),
             self.key_prefix,
             self.group_name,
             owners=self.owners,
@@ -130,6 +146,12 @@ class SalesforceCdcComponent(dg.Component, dg.Model, dg.Resolvable):
             docs_url=self.docs_url,
             translation=self.get_asset_spec,
         )
+
+    def org_settings(self) -> Settings:
+        """Return the settings that the attributes are. Raises `SettingsError`."""
+        named = {name: getattr(self, name) for name in _OF_THE_ORG}
+        options = {name: _as_text(value) for name, value in self.spark_conf.items()}
+        return settings_of({**named, **self.settings}, options)
 
     def get_asset_spec(self, spec: dg.AssetSpec) -> dg.AssetSpec:
         """Return the spec of an asset as this project has it; a subclass may change more."""

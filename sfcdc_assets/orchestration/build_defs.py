@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.settings.given_settings import settings_of
 from sfcdc_assets.settings.settings import Settings, load_settings
 
+_PART = re.compile(r"[A-Za-z0-9_-]+")
 IN_SEVERAL_PROCESSES = ("multiprocess", "multi_or_in_process_executor")
 Translation = Callable[[dg.AssetSpec], dg.AssetSpec]
 
@@ -62,9 +64,20 @@ def build_defs(  # noqa: PLR0913 - each is what another project may have otherwi
     if executor.name in IN_SEVERAL_PROCESSES:
         remedy = "Use dagster.in_process_executor, or leave it out; other people's jobs keep theirs"
         raise SettingsError("executor", f"{executor.name} starts a process for each step of a run", remedy)
-    prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    prefix = _parts_of(key_prefix)
     assets = OrgAssets(_how_had(settings), prefix, group_name, executor, owners, kinds, docs_url)
     return definitions_of(assets, translation, notices)
+
+
+def _parts_of(key_prefix: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the parts that all keys begin with. Raises `SettingsError` for none, and for what Dagster takes into no
+    name: its own refusal would name a job that nobody has written."""
+    parts = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    if not parts or not all(_PART.fullmatch(each) for each in parts):
+        written = key_prefix if isinstance(key_prefix, str) else list(parts)
+        remedy = "Write it as salesforce, or as a list of several parts: [salesforce, emea]"
+        raise SettingsError("key_prefix", f"{written!r} is no name of letters, digits, _ and -", remedy)
+    return parts
 
 
 def _how_had(settings: Settings | Mapping[str, Any] | Callable[[], Settings] | None) -> Callable[[], Settings]:

@@ -116,6 +116,32 @@ def test_the_component_gives_the_same_and_shows_no_secret(monkeypatch: pytest.Mo
         assert SECRET not in repr(shown)
 
 
+SECRET_SETTINGS = """
+warehouse: {warehouse}
+settings: {{hash: ["*.Email"], hash_key: "{{{{ env('SECRET_OF_TEST') }}}}"}}
+spark_conf: {{spark.hadoop.fs.s3a.secret.key: "{{{{ env('SECRET_OF_TEST') }}}}", spark.ui.enabled: false}}
+"""
+
+
+def test_a_secret_among_other_settings_and_options_of_spark_is_shown_nowhere_and_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", SECRET)
+    component = SalesforceCdcComponent.resolve_from_yaml(SECRET_SETTINGS.format(warehouse=tmp_path))
+    for shown in (component, component.model_dump()):
+        assert SECRET not in repr(shown)
+    settings = component.org_settings()
+    assert settings.hash_key is not None
+    assert settings.hash_key.get_secret_value() == SECRET
+    assert settings.spark_conf == {"spark.hadoop.fs.s3a.secret.key": SECRET, "spark.ui.enabled": "false"}
+
+
+@pytest.mark.parametrize("prefix", ["", [], ["salesforce", ""], "sales/force", "sales force", "büro"])
+def test_a_prefix_that_dagster_takes_into_no_name_is_refused_with_one_that_it_takes(prefix: str | list[str]) -> None:
+    with pytest.raises(SettingsError, match=r"key_prefix: .* Write it as salesforce, or as a list"):
+        build_defs({}, key_prefix=prefix)
+
+
 @pytest.mark.parametrize("name", sorted(SalesforceCdcComponent.model_fields))
 def test_every_attribute_of_the_component_is_described(name: str) -> None:
     assert SalesforceCdcComponent.model_fields[name].description
