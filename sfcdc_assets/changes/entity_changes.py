@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.changes.token import GONE, ChangesExpired, Token
+from sfcdc_assets.changes.token import GONE, RESTORED, ChangesExpired, Token
 from sfcdc_assets.changes.told_rows import (
     as_rows,
     changes_of,
@@ -159,11 +159,18 @@ class EntityChanges:
         token = Token.parse(since, self._pair.entity)
         token.check(now)
         if token.batch >= now.batch:
+            if token.batch > now.batch and self._newest_batch() < token.batch:
+                raise ChangesExpired(self._pair.entity, RESTORED)
             return self._schema.empty_table(), str(token)
         try:
             return self._since_batch(token.batch, versions=versions), str(now)
         except _Gone as error:
             raise ChangesExpired(self._pair.entity, GONE) from error
+
+    def _newest_batch(self) -> int:
+        """Return the last batch of the tables, of which the cut may be an earlier state."""
+        newest = Table.open(self._warehouse, current_state.name_of(self._pair.entity))
+        return Checkpoint.of(newest, channel="").batch if newest is not None else 0
 
     def _living(self) -> pa.Table:
         rows = self._pair.current("not _is_deleted")

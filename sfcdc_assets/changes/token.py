@@ -40,6 +40,7 @@ OF_ANOTHER_TABLE = "it is of another warehouse, or of tables that were removed s
 OF_EARLIER_RELEASE = "an earlier release wrote the tables then, which did not note what is needed for it"
 REBUILT = "the entity's tables were rebuilt since, or records were erased from them"
 RETYPED = "a field got another type since, and the tables were written again for it"
+RESTORED = "the tables are older than it: an earlier copy of the warehouse, such as a backup, was put in their place"
 GONE = (
     "a snapshot took the tables back to an earlier position since, and what was there before it is not kept any more "
     "(SFCDC_CUT_RETENTION_DAYS), or another client deleted it"

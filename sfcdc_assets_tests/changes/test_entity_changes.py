@@ -7,6 +7,7 @@ after each batch that stopped anywhere before; the two of the test are asked wit
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.changes import token as reasons
+from sfcdc_assets.changes.entity_changes import EntityChanges
 from sfcdc_assets.changes.token import ChangesExpired
 from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut
@@ -173,6 +175,24 @@ def test_a_token_of_before_a_way_back_stays_good_for_as_long_as_cuts_are_kept(tm
     assert error.value.reason == reasons.GONE
     with pytest.raises(duckdb.InvalidInputException, match="SFCDC_CUT_RETENTION_DAYS"):
         tables.in_sql(token)
+
+
+def test_a_token_of_tables_that_a_backup_has_taken_the_place_of_is_refused_and_no_change_is_left_out(
+    tmp_path: Path,
+) -> None:
+    tables = Batches(str(tmp_path / "tables"))
+    tables.apply([change("a", 1, "CREATE", **everything("A"))])
+    shutil.copytree(tmp_path / "tables", tmp_path / "backup")
+    tables.apply([change("a", 2, Name="X")])
+    earlier, (_, token) = tables.pair, tables.since(None)
+    tables.apply([change("a", 3, Name="Y")])
+    _, newest = tables.since(token)
+    assert EntityChanges(tables.warehouse, earlier).since(newest, versions=False)[1] == newest, "it is of a later cut"
+    restored = Batches(str(tmp_path / "backup"))
+    restored.apply([change("a", 2, Name="X"), change("a", 3, Name="Y"), change("a", 4, Name="Z")])
+    with pytest.raises(ChangesExpired, match="a backup, was put in their place") as error:
+        restored.since(newest)
+    assert error.value.reason == reasons.RESTORED
 
 
 def test_without_a_way_back_a_token_needs_no_old_version(tmp_path: Path) -> None:
