@@ -40,9 +40,14 @@ def erase_from_events(rows: pa.Table, is_erased: IsErased) -> pa.Table:
     """Return rows of `raw_events` without the records that are erased; the very table where it names none."""
     named, times = rows["record_ids"].to_pylist(), rows["commit_timestamp"].to_pylist()
     gone = [{each for each in ids or () if is_erased(each, at)} for ids, at in zip(named, times, strict=True)]
+    return erase_ids(rows, gone)
+
+
+def erase_ids(rows: pa.Table, gone: Sequence[Collection[str]]) -> pa.Table:
+    """Return rows of `raw_events`, each without some of its record ids; the very table where none goes."""
     if not any(gone):
         return rows
-    payloads = rows["payload"].to_pylist()
+    named, payloads = rows["record_ids"].to_pylist(), rows["payload"].to_pylist()
     for number, erased in enumerate(gone):
         if erased:
             named[number] = [each for each in named[number] if each not in erased]

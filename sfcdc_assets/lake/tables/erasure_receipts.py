@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.erased_event import erase_from_events
+from sfcdc_assets.change_events.change_type import ChangeType
+from sfcdc_assets.change_events.erased_event import erase_ids
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.dead_files import dead_files_with, delete_dead_files
 from sfcdc_assets.lake.delta.table import Table
@@ -49,6 +50,9 @@ ERASURE_RECEIPTS = pa.schema(
     ]
 )
 """One row a record and step."""
+
+
+_ENDS = frozenset({ChangeType.DELETE.value, ChangeType.GAP_DELETE.value})
 
 
 class Step(StrEnum):
@@ -149,16 +153,39 @@ def without_erased(warehouse: Warehouse, rows: pa.Table) -> pa.Table:
     erased = erased_records(warehouse)
     if not erased.known or not rows.num_rows:
         return rows
-    kept = erase_from_events(rows, erased.is_erased_in)
-    entities = {
-        each: row["entity_name"]
-        for row in kept.select(["record_ids", "entity_name"]).to_pylist()
-        for each in row["record_ids"]
-        if erased.keeps_out(each)
-    }
-    if entities:
-        note(warehouse, Step.NEW_LIFE, [(entity, each) for each, entity in entities.items()], OnNewEvent.NEW_LIFE)
-    return kept
+    begun: dict[str, str] = {}
+    gone: list[set[str]] = []
+    for row in rows.select(["record_ids", "commit_timestamp", "change_type", "entity_name"]).to_pylist():
+        out = set()
+        for each in row["record_ids"] or ():
+            if erased.is_erased_in(each, row["commit_timestamp"]) or (
+                # What ends a record begins none: the org's recycle bin still has all values of it.
+                row["change_type"] in _ENDS and each not in begun and erased.keeps_out(each)
+            ):
+                out.add(each)
+            elif erased.keeps_out(each):
+                begun[each] = row["entity_name"]
+        gone.append(out)
+    if begun:
+        note(warehouse, Step.NEW_LIFE, [(entity, each) for each, entity in begun.items()], OnNewEvent.NEW_LIFE)
+    return erase_ids(rows, gone)
+
+
+def begin_polled_anew(warehouse: Warehouse, entity: str, rows: pa.Table) -> None:
+    """Note which erased records a poll begins anew: no event tells of a polled object's records, so what counts as one
+    is that a living record was stamped later than it was erased. `rows`: with `READ_COLUMNS`, about to be added."""
+    erased = erased_records(warehouse)
+    if not erased.known or not {"_system_modstamp", "_is_deleted"} <= {*rows.column_names}:
+        return
+    new = []
+    for row in rows.select(["Id", "_system_modstamp", "_is_deleted"]).to_pylist():
+        found, stamp = erased.of(row["Id"]), row["_system_modstamp"]
+        if found is None or found.lives or stamp is None or row["_is_deleted"]:
+            continue
+        if not erased.is_erased_in(row["Id"], stamp):
+            new.append((entity, row["Id"]))
+    if new:
+        note(warehouse, Step.NEW_LIFE, new, OnNewEvent.NEW_LIFE)
 
 
 def without_erased_companions(warehouse: Warehouse, companion: str, rows: pa.Table) -> pa.Table:

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.erasure_receipts import (
     NONE,
     ErasedRecords,
+    begin_polled_anew,
     erased_records,
     refused_without_a_trace,
     without_erased_companions,
@@ -67,13 +68,17 @@ class Snapshots(SnapshotReads):
         self._warehouse = warehouse
 
     @property
+    def _entity(self) -> str:
+        return self.table.name.removeprefix(f"{LAYER}/")
+
+    @property
     def _erased(self) -> ErasedRecords:
         return erased_records(self._warehouse) if self._warehouse is not None else NONE
 
     def _without_erased(self, rows: pa.Table) -> pa.Table:
         if self._warehouse is None:
             return rows
-        about_others = without_erased_companions(self._warehouse, self.table.name.removeprefix(f"{LAYER}/"), rows)
+        about_others = without_erased_companions(self._warehouse, self._entity, rows)
         return self._erased.without(about_others)
 
     @classmethod
@@ -181,6 +186,8 @@ class Snapshots(SnapshotReads):
         Raises `ConcurrentCommit` where another process has polled the object since this handle was opened: what it read
         may be newer.
         """
+        if self._warehouse is not None:
+            begin_polled_anew(self._warehouse, self._entity, rows)
         return self._add_reading(rows, now_ms, seen_until, mark.versions())
 
     def _add_reading(

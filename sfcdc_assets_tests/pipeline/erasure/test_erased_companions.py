@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +14,11 @@ from pyarrow import fs
 
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
+from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.erasure.erase import erase
 from sfcdc_assets.lake.tables.companions import columns_of_parent, companions_of
-from sfcdc_assets.lake.tables.erasure_receipts import OnNewEvent, erased_records
+from sfcdc_assets.lake.tables.erasure_receipts import OnNewEvent, erased_records, without_erased
 from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -114,6 +115,50 @@ def test_history_and_formulas_go_with_the_record_and_no_poll_brings_them_back(
     assert table is not None
     assert {row["OldValue"] for row in table.rows(["OldValue"])} - {None} == {"Neighbour's", "Neighbour's next"}
     assert erased_records(warehouse).keeps_out(history_of(PERSON, 3, "")["Id"]), "no audit misses it"
+
+
+@pytest.mark.parametrize("policy", list(OnNewEvent))
+def test_a_polled_record_that_changes_after_it_was_erased_is_handled_as_the_receipt_says(
+    tmp_path: Path, policy: OnNewEvent
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    copy(warehouse, "Contact", OF_CONTACT, {"Id": PERSON, "LastName": VALUES["a name"]})
+    erase(warehouse, {"Contact": frozenset([PERSON])}, on_new_event=policy, by="a test")
+    before, after = datetime(2020, 1, 1, tzinfo=UTC), datetime.now(UTC) + timedelta(days=1)
+
+    def poll(stamp: datetime, *, is_deleted: bool) -> set[str]:
+        polled = Snapshots.open(warehouse, "Contact")
+        assert polled is not None
+        row = {"Id": PERSON, "LastName": VALUES["a later name"], "_is_deleted": is_deleted, "_position": 9}
+        rows = pa.Table.from_pylist([{**row, "_system_modstamp": stamp}], schema=read_schema(OF_CONTACT))
+        polled.add_poll(rows, 3_000, PollMark(), stamp)
+        table = Table.open(warehouse, "snapshot/Contact")
+        assert table is not None
+        return {row["LastName"] for row in table.rows(["LastName"])} - {None}
+
+    assert poll(before, is_deleted=False) == set(), "it is what was erased"
+    assert poll(after, is_deleted=True) == set(), "who was deleted in the org is in its recycle bin with all values"
+    begins = policy is OnNewEvent.NEW_LIFE
+    assert poll(after, is_deleted=False) == ({VALUES["a later name"]} if begins else set())
+    assert erased_records(warehouse).keeps_out(PERSON) is not begins
+
+
+def test_a_delete_begins_no_erased_record_anew_unless_something_else_did_before(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    copy(warehouse, "Contact", OF_CONTACT, {"Id": PERSON, "LastName": VALUES["a name"]})
+    erase(warehouse, {"Contact": frozenset([PERSON])}, on_new_event=OnNewEvent.NEW_LIFE, by="a test")
+    after = datetime.now(UTC) + timedelta(days=1)
+
+    def named_by(*change_types: str) -> list[list[str]]:
+        row = {"entity_name": "Contact", "record_ids": [PERSON], "commit_timestamp": after}
+        rows = [{**row, "change_type": each} for each in change_types]
+        return without_erased(warehouse, pa.Table.from_pylist(rows, schema=RAW_EVENTS))["record_ids"].to_pylist()
+
+    assert named_by("DELETE", "GAP_DELETE") == [[], []]
+    assert erased_records(warehouse).keeps_out(PERSON)
+    assert named_by("DELETE", "UNDELETE", "DELETE") == [[], [PERSON], [PERSON]]
+    assert not erased_records(warehouse).keeps_out(PERSON)
+    assert named_by("DELETE") == [[PERSON]]
 
 
 def test_companions_are_told_by_their_names() -> None:

@@ -185,6 +185,20 @@ def test_a_new_event_is_handled_as_the_receipt_says(pipeline: EmulatedPipeline, 
         assert files_with(old, pipeline.warehouse) == []
 
 
+@pytest.mark.slow
+def test_who_is_deleted_in_the_org_afterwards_does_not_come_back_from_its_recycle_bin(
+    pipeline: EmulatedPipeline, person: str
+) -> None:
+    forget("--entity", "Contact", "--id", person, "--on-new-event", "new-life")
+    with pipeline.org.transaction() as one:
+        one.delete("Contact", person)
+    pipeline.sync()
+    assert CliRunner().invoke(app, ["rebuild", "--from-org", "--entity", "Contact"]).exit_code == 0
+    pipeline.sync()
+    assert files_with(VALUES, pipeline.warehouse) == []
+    assert_only_the_others(pipeline, person)
+
+
 def test_unknown_and_mistyped_ids_change_nothing(pipeline: EmulatedPipeline, person: str) -> None:
     versions = pipeline.versions()
     unknown = person[:12] + "zzz"
