@@ -155,6 +155,7 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
                 selected = org.polled_objects()
                 listed[channel] = ChannelMembers(selected.polled)
                 yield polls.selection(selected)
+                yield from polls.files_of_none(selected, org.poll.own)
             else:
                 listed[channel] = org.members(channel)
                 yield streams.selection(channel, listed[channel])
@@ -175,7 +176,7 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
         try_bulk = tries and entity in new and not known_object(entity).no_bulk
         yield from rights.rights_of(org, entity, seen, try_bulk=try_bulk, streams=in_streams and has_events)
         if not has_events and seen and seen[-1].name == entity:
-            yield from polls.readable(seen[-1])
+            yield from polls.readable(seen[-1], org.poll.of(entity))
     if new and not tries:
         problem = "Bulk was not tried: the org has few Bulk jobs left today, and copies need them."
         yield warning(RIGHTS, problem, "Run it again when the org has taken yesterday's jobs off its count.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.polls.known_objects import ALL_FIELDS
+from sfcdc_assets.polls.object_files import AS_ALL, ObjectPolling
 from sfcdc_assets.polls.object_schema import binary_fields
 from sfcdc_assets.polls.polled_objects import PollSelection, reasons
 from sfcdc_assets.polls.readability import NotPollable, readability
@@ -26,14 +27,27 @@ def selection(found: PollSelection) -> Finding:
     return ok(SELECTION, f"{listed}. Left out: {reasons(found.left_out)}" if found.left_out else listed)
 
 
-def readable(described: ObjectDescription) -> Iterator[Finding]:
-    """Check how one object is read; nothing where it is as usual."""
+def files_of_none(found: PollSelection, own: Collection[str]) -> Iterator[Finding]:
+    """Check the files that say how single objects are polled: `own`, objects in lower case."""
+    none = sorted({*own} - {each.lower() for each in found.polled})
+    if none:
+        what = f"Files in the folder SFCDC_POLL_OBJECTS name objects that are not polled: {', '.join(none)}."
+        yield warning(SELECTION, what, "Correct the names of the files, or add the objects to SFCDC_POLL.")
+
+
+def readable(described: ObjectDescription, own: ObjectPolling = AS_ALL) -> Iterator[Finding]:
+    """Check how one object is read, of which a file says what is its `own`; nothing where it is as usual."""
     check = f"polls of {described.name}"
     try:
         how = readability(described)
     except NotPollable as refusal:
         yield of_error(check, refusal)
         return
+    known = {each.lower() for each in described.field_names}
+    unknown = [each for each in own.fields or () if each.lower() not in known]
+    if unknown:
+        what = f"Its file names fields that it does not have, or that the user may not read: {', '.join(unknown)}."
+        yield warning(check, what, "Correct them in the folder SFCDC_POLL_OBJECTS; names are API names, as Status__c.")
     files = binary_fields(described)
     if files:
         fix = "Fetch them by the records' Ids; their names and sizes are in the table."

@@ -181,7 +181,9 @@ def connect(
                     settings.visibility_seconds,
                     settings.poll_reread_hours * 3600,
                     settings.poll_count_hours * 3600,
-                    read_object_files(settings.poll_objects) if settings.poll else {},
+                    read_object_files(settings.poll_objects, is_named="poll_objects" in settings.model_fields_set)
+                    if settings.poll
+                    else {},
                     percent=settings.poll_percent,
                     reserve_percent=settings.snapshot_reserve_percent,
                 ),

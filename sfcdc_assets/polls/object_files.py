@@ -20,7 +20,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets.salesforce.api_name import is_api_name
 
 SUFFIX = ".toml"
@@ -71,9 +71,12 @@ class ObjectPolling(BaseModel):
 AS_ALL = ObjectPolling()
 
 
-def read_object_files(folder: Path) -> dict[str, ObjectPolling]:
-    """Object, in lower case -> what its file says; nothing where there is no such folder. Raises `ObjectFileError`."""
+def read_object_files(folder: Path, *, is_named: bool = False) -> dict[str, ObjectPolling]:
+    """Object, in lower case -> what its file says; nothing where there is no such folder, unless a setting names it:
+    objects would be polled as if nothing was said of them. Raises `ObjectFileError`, and `SettingsError`."""
     if not folder.is_dir():
+        if is_named:
+            raise SettingsError("SFCDC_POLL_OBJECTS", f"there is no folder {folder}", "Create it, or leave it out")
         return {}
     files = sorted(each for each in folder.iterdir() if each.suffix == SUFFIX and not each.name.startswith("."))
     return {file.stem.lower(): read_object_file(file) for file in files}

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.doctor.polls import files_of_none, readable
+from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.polls.object_files import AS_ALL, ObjectFileError, ObjectPolling, read_object_files
-from sfcdc_assets.polls.polled_objects import PollSettings
+from sfcdc_assets.polls.polled_objects import PollSelection, PollSettings
+from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.settings.given_settings import settings_of
+
+DESCRIBED = ObjectDescription.from_json(
+    {"name": "Invoice__c", "fields": [{"name": name, "type": "string"} for name in ("Id", "Name", "SystemModstamp")]}
+)
 
 
 def written(folder: Path, text: str, name: str = "Invoice__c.toml") -> Path:
@@ -26,8 +35,25 @@ def test_a_file_says_what_is_otherwise_for_its_object_in_any_case(tmp_path: Path
     assert settings.of("Account") == AS_ALL
 
 
-def test_without_a_folder_all_objects_are_alike(tmp_path: Path) -> None:
+def test_without_a_folder_all_objects_are_alike_and_one_that_a_setting_names_has_to_be_there(tmp_path: Path) -> None:
     assert read_object_files(tmp_path / "none") == {}
+    given = {"warehouse": str(tmp_path), "poll": ["Case"], "access_token": "a", "instance_url": "https://a.example"}
+    with connect(settings_of(given)) as org:
+        assert org.poll.own == {}
+    given |= {"poll_objects": str(tmp_path / "none")}
+    refused = pytest.raises(SettingsError, match=r"SFCDC_POLL_OBJECTS: there is no folder .*none\. Create it")
+    with refused, connect(settings_of(given)):
+        pass
+
+
+def test_doctor_names_files_of_objects_that_are_not_polled_and_fields_that_there_are_not(tmp_path: Path) -> None:
+    own = read_object_files(written(tmp_path, 'fields = ["Statu__c", "name"]'))
+    assert list(files_of_none(PollSelection(("Invoice__c",), {}), own)) == []
+    (mistyped,) = files_of_none(PollSelection(("Invoices__c",), {}), own)
+    assert "not polled: invoice__c" in mistyped.found
+    (named,) = [each.found for each in readable(DESCRIBED, own["invoice__c"]) if "its file" in each.found.lower()]
+    assert named.endswith("may not read: Statu__c.")
+    assert not any("Statu__c" in finding.found for finding in readable(DESCRIBED))
 
 
 @pytest.mark.parametrize(
