@@ -218,7 +218,8 @@ class PolledReader:
             selection = self._org.polled_objects()
             note_left_out(self._warehouse, selection.left_out)
             end_refusals_of_others(self._warehouse, POLLED, selection.polled, clock.now_ms())
-            self._members, self._copied = (now, selection.polled), (float("-inf"), ())
+            asked = tuple(filter(self._org.poll.asks, selection.polled))
+            self._members, self._copied = (now, asked), (float("-inf"), ())
         if now - self._copied[0] > LOOK_SECONDS or self._asks_all:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
             copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)

@@ -186,6 +186,7 @@ def connect(
                     else {},
                     percent=settings.poll_percent,
                     reserve_percent=settings.snapshot_reserve_percent,
+                    only=settings.entities,
                 ),
                 on_allowances,
             )

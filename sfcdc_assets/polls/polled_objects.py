@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -41,6 +41,13 @@ class PollSettings:
     percent: float = 25.0
     """Of the org's daily API requests that polls may take; `reserve_percent` of them are left to others."""
     reserve_percent: float = 0.0
+    only: Collection[str] = ()
+    """Of all that is copied, these entities alone are wanted now; empty: all."""
+
+    def asks(self, entity: str) -> bool:
+        """Return whether an object that is polled is asked now. One that is not wanted now takes no requests; what has
+        changed meanwhile is read when it is."""
+        return not self.only or entity in self.only
 
     def of(self, entity: str) -> ObjectPolling:
         """Return what is otherwise for an object."""

@@ -148,6 +148,20 @@ def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: Em
         assert connected.session.calls == before
 
 
+def test_objects_that_are_not_among_the_wanted_entities_are_not_asked_until_they_are(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename(org, "Lead", 2, "asked later")
+    rename(org, "Case", 2, "asked now")
+    org.org.clock.sleep(60)
+    monkeypatch.setenv("SFCDC_ENTITIES", "case")
+    with reading(org) as (reader, _, _):
+        assert reader.land(NOW).events == {"Case": 2}
+    monkeypatch.delenv("SFCDC_ENTITIES")
+    with reading(org) as (reader, _, _):
+        assert reader.land(NOW).events["Lead"] == 2
+
+
 def test_what_was_read_before_is_no_news_to_this_process_nor_to_the_next(org: EmulatedPipeline) -> None:
     rename(org, "Case", 3, "read once")
     org.org.clock.sleep(60)
