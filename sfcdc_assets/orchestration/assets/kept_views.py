@@ -8,10 +8,13 @@ import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.sql.kept_views import are_kept, keep_views, stand
 
 VIEWS = "views"
 """The job, by its short name."""
+AGAIN_SECONDS = 600
+"""How long after a run that failed, as it does while another program writes to a file, the next one is asked for."""
 LOOK_SECONDS = 30
 """How often it is looked for a newer cut."""
 
@@ -61,8 +64,20 @@ def build_kept_views(assets: OrgAssets) -> dg.Definitions:
         if found is None:
             return dg.SkipReason("There is no cut yet.")
         if found == context.cursor:
-            return dg.SkipReason("The views are of the newest cut.")
+            failed = _failed(context.instance, job.name)
+            if failed is None:
+                return dg.SkipReason("The views are of the newest cut.")
+            if clock.now_ms() / 1000 - failed.create_timestamp.timestamp() < AGAIN_SECONDS:
+                return dg.SkipReason(f"The views could not be written (run {failed.dagster_run.run_id[:8]}).")
+            return dg.RunRequest(run_key=f"{found} after {failed.dagster_run.run_id}")
         context.update_cursor(found)
         return dg.RunRequest(run_key=found)
 
     return dg.Definitions(assets=[views], jobs=[job], sensors=[follow_the_cut])
+
+
+def _failed(instance: dg.DagsterInstance, job: str) -> dg.RunRecord | None:
+    """Return the newest run of a job, where it has failed."""
+    newest = next(iter(instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)), None)
+    ended_in_vain = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+    return newest if newest is not None and newest.dagster_run.status in ended_in_vain else None
