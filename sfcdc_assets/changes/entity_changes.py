@@ -8,10 +8,12 @@ between, what was there before it says what the records were (`roll_backs`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from numbers import Integral
 
 import polars as pl
 import pyarrow as pa
@@ -45,6 +47,8 @@ IS_VERSION = "_change_type is not null"
 NOT_FROM_FIELD_HISTORY = f"_change_type <> '{FIELD_HISTORY}'"
 """What was before a record's first version is told nobody: it was found later, and changes no record."""
 
+_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d")
+"""How a time begins that somebody wrote as a text; no token does."""
 Since = str | int | datetime | None
 """A token, a position of the channel that feeds the entity, a time (with zone), or nothing."""
 
@@ -144,11 +148,12 @@ class EntityChanges:
 
     def since(self, since: Since, *, versions: bool) -> tuple[pa.Table, str]:
         """Return the changes and the token to ask with next time. Raises `ChangesExpired`, and
-        `ValueError` for a time without a zone."""
+        `ValueError` for a time without a zone, and for what says no place: no consumer begins again for that."""
         now = self.token()
         if since is None:
             return (self._all_versions() if versions else self._living()), str(now)
-        if isinstance(since, int):
+        if isinstance(since, Integral):
+            since = int(since)
             return self._since_place("_position", "_superseded_at", since, versions=versions), str(now)
         if isinstance(since, datetime):
             if since.tzinfo is None:
@@ -156,6 +161,11 @@ class EntityChanges:
                     f"{since.isoformat()} has no time zone: write it with one, as datetime(..., tzinfo=UTC)"
                 )
             return self._since_place("_valid_from", "_valid_to", since.astimezone(UTC), versions=versions), str(now)
+        if not isinstance(since, str) or _DATE.match(since):
+            raise ValueError(
+                f"{since!r} is no place to begin: give a token as it was given, a position as int, or a time as "
+                "datetime with its zone, as datetime(..., tzinfo=UTC)"
+            )
         token = Token.parse(since, self._pair.entity)
         token.check(now)
         if token.batch >= now.batch:

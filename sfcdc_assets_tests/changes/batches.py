@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from sfcdc_assets.changes.entity_changes import EntityChanges, Pair, before_roll_backs
+from sfcdc_assets.changes.entity_changes import EntityChanges, Pair, Since, before_roll_backs
 from sfcdc_assets.key_ranges.data_file import write_files
 from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.delta.data_files import NewFile
@@ -90,7 +90,7 @@ class Batches:
         assert state is not None
         return Pair(ENTITY, state.table, past.table if past else None)
 
-    def since(self, token: str | None, *, versions: bool = False) -> tuple[list[dict[str, Any]], str]:
+    def since(self, token: Since, *, versions: bool = False) -> tuple[list[dict[str, Any]], str]:
         """What has changed."""
         told, after = EntityChanges(self.warehouse, self.pair).since(token, versions=versions)
         return told.to_pylist(), after

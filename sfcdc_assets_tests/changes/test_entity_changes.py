@@ -15,9 +15,10 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import duckdb
+import numpy
 import pytest
 from deltalake import DeltaTable
 
@@ -193,6 +194,15 @@ def test_a_token_of_tables_that_a_backup_has_taken_the_place_of_is_refused_and_n
     with pytest.raises(ChangesExpired, match="a backup, was put in their place") as error:
         restored.since(newest)
     assert error.value.reason == reasons.RESTORED
+
+
+@pytest.mark.parametrize("since", ["2026-01-01T00:00:00Z", AT.date(), 1.5, b"sfcdc1"])
+def test_what_says_no_place_to_begin_is_refused_with_the_ways_to_say_one(tmp_path: Path, since: Any) -> None:
+    tables = Batches(str(tmp_path))
+    tables.apply([change("a", 1, "CREATE", **everything("A"))])
+    with pytest.raises(ValueError, match="or a time as datetime with its zone"):
+        tables.since(since)
+    assert tables.since(cast("int", numpy.int64(0)))[0] == tables.since(0)[0] != []
 
 
 def test_without_a_way_back_a_token_needs_no_old_version(tmp_path: Path) -> None:
