@@ -43,8 +43,8 @@ def test_records_that_are_read_beyond_the_batchs_end_take_no_other_record_past_i
     org_reads = [(OrgRead(3, 3, read_back=1), reads([of_a])), (OrgRead(4, 4, read_back=2), reads([of_b]))]
     first.take(frame(changes), org_reads, up_to=2)
     assert [row(first, each)["_position"] for each in "abc"] == [3, 4, 2]
-    told = [(each["Id"], each["_position"], each["Name"]) for each in versions(first) if each["_position"] > 1]
-    assert [each[:2] for each in told] == [("a", 2), ("a", 3), ("b", 2), ("b", 3), ("b", 4), ("c", 2)]
+    later = [(each["Id"], each["_position"], each["Name"]) for each in versions(first) if each["_position"] > 1]
+    assert [each[:2] for each in later] == [("a", 2), ("a", 3), ("b", 2), ("b", 3), ("b", 4), ("c", 2)]
 
     later, whole = Timeline(COLUMNS, first.rows, 3), Timeline(COLUMNS, born, 2)
     later.take(frame([each for each in changes if int(str(each["position"])) > 2]), [], up_to=4)
@@ -263,11 +263,11 @@ def test_a_gap_holds_the_record_and_nothing_else() -> None:
 
 def test_a_record_that_became_suspect_after_a_late_snapshots_watermark_was_not_deleted_before_it() -> None:
     first = snapshot(new_timeline(COLUMNS, 1), 1, read("b", 1, 1, Name="x"))
-    told = [change("a", 2, "GAP_CREATE")]
-    late = Timeline(COLUMNS, follow(first.rows, *told).rows, 3)
+    gap = [change("a", 2, "GAP_CREATE")]
+    late = Timeline(COLUMNS, follow(first.rows, *gap).rows, 3)
     late.roll_back(1, first.superseded)
     snapshot(late, 1, read("b", 1, 1, Name="x"))
-    late.follow(frame(told))
+    late.follow(frame(gap))
     assert reported([row(late)], "_change_type", "_is_deleted", "_in_doubt", "_valid_from") == [
         (None, False, True, None)
     ]

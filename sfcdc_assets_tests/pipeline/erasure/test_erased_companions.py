@@ -116,7 +116,7 @@ def test_history_and_formulas_go_with_the_record_and_no_poll_brings_them_back(
     assert erased_records(warehouse).keeps_out(history_of(PERSON, 3, "")["Id"]), "no audit misses it"
 
 
-def test_companions_are_told_by_their_names() -> None:
+def test_companions_are_recognised_by_their_names() -> None:
     assert companions_of("Contact") == ("ContactHistory", "ContactFeed", "ContactShare", "ContactTag")
     assert companions_of("Visit__c")[0] == "Visit__History"
     assert columns_of_parent("ContactShare") == ("ContactId", "ParentId")

@@ -133,8 +133,12 @@ def test_sync_folds_what_it_lands_and_the_job_marks_what_left(topic: Topic, monk
     left = topic.change("create", {"Name": "A", "Industry": "Energy"})
     said = " ".join(outcome.said for outcome in topic.pipeline.sync())
     assert "1 event landed on /topic/Energy, position 1, 1 record of Energy folded" in said
-    (told,) = of_state(topic)
-    assert (told.partition, told.metadata["rows"].value, told.metadata["to_position"].value) == ("Energy", 1, 1)
+    (reported,) = of_state(topic)
+    assert (reported.partition, reported.metadata["rows"].value, reported.metadata["to_position"].value) == (
+        "Energy",
+        1,
+        1,
+    )
     assert topic.pipeline.instance.get_dynamic_partitions("salesforce_push_topic") == ["Energy"]
     topic.change("update", left, {"Industry": "Banking"})
     topic.pipeline.org.clock.advance(60_000)
