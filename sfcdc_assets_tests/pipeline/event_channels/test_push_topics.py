@@ -14,7 +14,7 @@ from sfcdc_assets.landing.poll_timeouts import POLL
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.errors import ChannelNotPermitted
 from sfcdc_assets_tests.pipeline.event_channels.topic import CHANNEL, Topic, topic
 
@@ -164,14 +164,12 @@ def test_an_address_has_its_parts_as_columns_which_are_compared_with_what_the_qu
     assert topic.verify().is_equal
 
 
-def test_a_part_of_an_address_that_is_private_is_not_in_the_address_either(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SFCDC_EXCLUDE", "Account.BillingCity,Account.ShippingAddress")
+def test_a_part_of_an_address_that_is_private_is_not_in_the_address_either(topic: Topic) -> None:
     topic.define(
         "SELECT Id, BillingAddress, ShippingCity FROM Account WHERE Industry = 'Energy'", NotifyForFields="All"
     )
-    with connect(load_settings()) as org, Poller(topic.warehouse, org, 0.2, POLL) as lander:
+    settings = Settings(exclude="Account.BillingCity,Account.ShippingAddress")
+    with connect(settings) as org, Poller(topic.warehouse, org, 0.2, POLL) as lander:
         private = Topic(topic.pipeline, org, lander)
         private.land()
         values = {"BillingCity": "Oslo", "BillingStreet": "Storgata 1", "ShippingCity": "Bergen"}
@@ -239,14 +237,10 @@ def test_after_a_lost_checkpoint_the_check_brings_what_nobody_notified(topic: To
     assert topic.verify().is_equal
 
 
-def test_private_fields_are_in_neither_table_and_hashed_ones_are_compared_as_hashes(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SFCDC_EXCLUDE", "Account.Name")
-    monkeypatch.setenv("SFCDC_HASH", "Account.NumberOfEmployees")
-    monkeypatch.setenv("SFCDC_HASH_KEY", "a long random text")
+def test_private_fields_are_in_neither_table_and_hashed_ones_are_compared_as_hashes(topic: Topic) -> None:
+    settings = Settings(exclude="Account.Name", hash="Account.NumberOfEmployees", hash_key="a long random text")
     topic.define()
-    with connect(load_settings()) as org, Poller(topic.warehouse, org, 0.2, POLL) as lander:
+    with connect(settings) as org, Poller(topic.warehouse, org, 0.2, POLL) as lander:
         private = Topic(topic.pipeline, org, lander)
         private.land()
         record = topic.change("create", {"Name": "hidden", "Industry": "Energy", "NumberOfEmployees": 7})
