@@ -203,7 +203,7 @@ def test_clocks_may_differ_by_what_landing_allows_for(skew_ms: int, outcome: Out
 
 
 @pytest.mark.parametrize(
-    ("configured", "told", "outcome"),
+    ("configured", "reported", "outcome"),
     [
         (None, "https://mycompany.my.salesforce.com", OK),
         ("https://mycompany.my.salesforce.com", "https://mycompany.my.salesforce.com", OK),
