@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
 from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, batch_end, older_events
 from sfcdc_assets.apply.entity_tables import EntityTables
-from sfcdc_assets.apply.read_order import last_below, org_reads_in_order
 from sfcdc_assets.key_ranges.key_ranges import (
     KeyRange,
     key_ranges_of_snapshot,
@@ -235,3 +234,43 @@ def _of_snapshots(
         pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
         sampled = sample_ids(spark, [page.path for page in newest], pages_root)
     return key_ranges_of_snapshot(sampled, new[-1].rows, size, pages, present, versions)
+
+
+def org_reads_in_order(
+    complete: Sequence[CompleteSnapshot],
+    new: Sequence[CompleteSnapshot],
+    read_backs: Sequence[ReadBack],
+    suspected: Sequence[int],
+) -> tuple[OrgRead, ...]:
+    """Return new snapshots and read-backs in the order of their watermarks, those of one watermark in that of their
+    reading. An entry about the entity stops events until the next snapshot, which answers it."""
+    read_after = {each.number: each.after_read_back for each in new}
+    found = [
+        OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
+        for each in new
+    ]
+    found += [
+        OrgRead(each.position, 0, read_back=each.number, seen_until=each.seen_until, polled=each.seen_until is not None)
+        for each in read_backs
+    ]
+    watermarks = [-1, *(snapshot.position for snapshot in complete)]
+    return tuple(
+        replace(
+            each,
+            until=min(
+                [
+                    each.position,
+                    *(d - 1 for d in suspected if last_below(watermarks, each.position) < d <= each.position),
+                ]
+            ),
+        )
+        for each in sorted(
+            found,
+            key=lambda each: (each.position, each.read_back or read_after[each.snapshot], each.snapshot),
+        )
+    )
+
+
+def last_below(watermarks: Sequence[int], position: int) -> int:
+    """Return the last snapshot's watermark before a position: entries up to it were answered by it."""
+    return max(watermark for watermark in watermarks if watermark < position)

@@ -43,9 +43,9 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.timeline.past_rows import FIELD_HISTORY
 
 IS_VERSION = "_change_type is not null"
-"""Of a record that has none only the Id is known: it is told once more is."""
+"""Of a record that has none only the Id is known: it is reported once more is."""
 NOT_FROM_FIELD_HISTORY = f"_change_type <> '{FIELD_HISTORY}'"
-"""What was before a record's first version is told nobody: it was found later, and changes no record."""
+"""What was before a record's first version is reported to nobody: it was found later, and changes no record."""
 
 _DATE = re.compile(r"\s*\d{4}-\d\d-\d\d")
 """How a time begins that somebody wrote as a text; no token does."""
@@ -67,7 +67,7 @@ class Pair:
         return Checkpoint.of(self.rows, channel="")
 
     def token(self, organization: str | None) -> Token:
-        """Return the token that stands for them."""
+        """Return the token of them."""
         now = self.checkpoint
         return Token(self.entity, now.built_at, now.retyped_at, now.batch, self.rows.table_id[:8], organization)
 
@@ -213,11 +213,13 @@ class EntityChanges:
         later = later.join(after.select("Id"), on="Id", how="semi", maintain_order="left")  # none without its end
         return changes_of(before, later if versions else self._none, after, self._schema)
 
-    def _before(self, pair: Pair, watermark: int, told: pl.DataFrame, batch: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return what the records that are told, and those that have vanished since, were right after a batch; and
+    def _before(
+        self, pair: Pair, watermark: int, reported: pl.DataFrame, batch: int
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return what the records that are reported, and those that have vanished since, were right after a batch; and
         these as they are now: deleted."""
         vanished = self._vanished(pair, watermark)
-        concerned = pl.concat([told, vanished.select("Id")])
+        concerned = pl.concat([reported, vanished.select("Id")])
         read = [pair.current(named) for named in conditions_on_ids(concerned["Id"].sort().to_list())]
         rows = pa.concat_tables([pair.current("false"), *read])
         chain = pair.superseded_since(batch, self._rows)

@@ -1,6 +1,6 @@
 """Tokens of `changes_since`: what an entity's tables had when a consumer asked.
 
-The order that a token stands for is that of batches, which `current_state`'s commits number. A position would not do: a
+The order of tokens is that of batches, which `current_state`'s commits number. A position would not do: a
 read of the org puts versions before those that are there, and makes rows suspect or certain without any. Batches are
 numbered within tables that were built once, so a token says of which tables it is, too; whoever has one of others
 begins again, and hears why.
@@ -15,7 +15,7 @@ from sfcdc_assets.runtime.errors import SfcdcError
 
 
 class ChangesExpired(SfcdcError):
-    """What has changed since a token cannot be told: its consumer begins again, with a call without one."""
+    """What has changed since a token cannot be reported: its consumer begins again, with a call without one."""
 
     def __init__(self, entity: str, reason: str) -> None:
         self.entity, self.reason = entity, reason
@@ -30,7 +30,7 @@ FORM = "sfcdc1"
 PARTS = 8
 """Form, entity, when the tables were built, when they were typed again, batch, table, organization, checksum."""
 CHECKSUM = 8
-"""Hex digits of the SHA-256 of all that stands before it."""
+"""Hex digits of the SHA-256 of all that is before it."""
 NO_ORGANIZATION = "-"
 
 DAMAGED = "it is damaged: it is not as it was given"
@@ -87,7 +87,7 @@ class Token:
             raise ChangesExpired(self.entity, reason)
 
     def why_not(self, now: Token) -> str | None:
-        """Return why what has changed since cannot be told; None where it can."""
+        """Return why what has changed since cannot be reported; None where it can."""
         if self.organization != now.organization and self.organization is not None:
             return OF_ANOTHER_ORGANIZATION
         if self.table != now.table:

@@ -1,4 +1,4 @@
-"""What a consumer is told: rows of an entity before and after, as changes. Pure functions on data frames.
+"""What is reported to a consumer: rows of an entity before and after, as changes. Pure functions on data frames.
 
 A change is the way from one row of a record to a later one: from what the consumer has to what the tables have now, or,
 version by version, from each to the next. Two changes that follow one another are one: the second's row is the row, and
@@ -17,7 +17,7 @@ from sfcdc_assets.timeline.version_columns import IN_ORDER, SYSTEM_COLUMNS
 
 INSERT, UPDATE, DELETE, UNDELETE = "insert", "update", "delete", "undelete"
 OF_A_ROW = ("_is_deleted", "_deleted_reason", "_certain", "_commit_user", "_commit_timestamp", "_position")
-"""What is told of a row beside its fields."""
+"""What is reported of a row beside its fields."""
 _ORDER = tuple(name for name in IN_ORDER if name != "Id")
 _SYSTEM = frozenset({*SYSTEM_COLUMNS.names, "_valid_to", "_superseded_at"})
 
@@ -57,7 +57,7 @@ def changes_of(before: pl.DataFrame, between: pl.DataFrame, after: pl.DataFrame,
     """Return the changes (`changes_schema`) from what a consumer has to what there is now, by record and in order.
 
     `before`: at most one row of a record; `between`: versions that came after it; `after`: the rows now, one of a
-    record, each of which is told. All as `rows_schema`.
+    record, each of which is reported. All as `rows_schema`.
     """
     frame = pl.concat(
         [each.with_columns(rank=pl.lit(rank, pl.Int8)) for rank, each in enumerate((before, between, after))]
@@ -66,12 +66,12 @@ def changes_of(before: pl.DataFrame, between: pl.DataFrame, after: pl.DataFrame,
     follows = (frame["Id"] == frame["Id"].shift(1)).fill_null(value=False)
     differs = frame.select(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in names)
     was_deleted = (frame["_is_deleted"].shift(1) & follows).fill_null(value=False)
-    told = frame["rank"] > 0
+    reported = frame["rank"] > 0
     values = frame.select(
         pl.when(follows & differs[name]).then(pl.col(name).shift(1)).alias(name) for name in names
-    ).filter(told)
-    marks = differs.filter(told)
-    rows = frame.with_columns(follows=follows, was_deleted=was_deleted).filter(told)
+    ).filter(reported)
+    marks = differs.filter(reported)
+    rows = frame.with_columns(follows=follows, was_deleted=was_deleted).filter(reported)
     has_before = rows["follows"]
     operation = (
         pl.when("_is_deleted")

@@ -10,7 +10,7 @@ from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.lake.tables import gap_reconciliation, snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.wanted_entities import entity_named
-from sfcdc_assets.org_reads.accept_vanished import accept as accept_entity
+from sfcdc_assets.org_reads.vanished import accept as accept_entity
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.settings import load_settings

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Annotated
 
 import typer
 
-from sfcdc_assets.cli.syncing.history_progress import HistoryProgress
+from sfcdc_assets.cli.syncing.sync_progress import duration
 from sfcdc_assets.cli.terminal.options import moment_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
@@ -23,6 +24,7 @@ from sfcdc_assets.reconciliation.versions_before import VersionsBefore, versions
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError, counted
+from sfcdc_assets.runtime.progress import Fact, FieldHistoryRead, RequestSent
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.timeline.field_history import Why
 
@@ -133,3 +135,36 @@ def show(report: VersionsBefore) -> None:
         found = [f"{field} {count:,}" for (field, _), count in group]
         more = f" and {len(found) - SHOWN} more fields" if len(found) > SHOWN else ""
         say(f"  {_WORDS[why]}: {', '.join(found[:SHOWN])}{more}.")
+
+
+class HistoryProgress:
+    """An observer: the rows that were read, of which entity, the versions that came of them, and what it cost."""
+
+    def __init__(self) -> None:
+        self._monotonic = clock.current().monotonic
+        self._lock = threading.Lock()
+        self._began = self._monotonic()
+        self._requests = 0
+        self._now: FieldHistoryRead | None = None
+
+    def __call__(self, fact: Fact) -> None:
+        """Take note of a fact."""
+        with self._lock:
+            if isinstance(fact, RequestSent):
+                self._requests += 1
+            elif isinstance(fact, FieldHistoryRead):
+                self._now = fact
+
+    def lines(self) -> list[str]:
+        """Write the progress for a terminal."""
+        return [self.line()]
+
+    def line(self) -> str:
+        """Write the progress for a log."""
+        with self._lock:
+            parts = [counted(self._requests, "API request"), duration(self._monotonic() - self._began)]
+            if self._now is not None:
+                of = f" of {self._now.rows_expected:,}" if self._now.rows_expected is not None else ""
+                rows = f"{self._now.entity}: {self._now.rows:,}{of} rows of its field history read"
+                parts = [rows, f"{counted(self._now.versions, 'version')} written", *parts]
+            return "; ".join(parts)

@@ -98,11 +98,8 @@ def rebuild(
     for each in channels:
         _check_channel(settings, each)
     if not entities and accept is None and not topics and not channels:
-        raise SettingsError(
-            "--entity",
-            "is not given",
-            "Name the entities to rebuild, PushTopics with --topic, or channels with --channel",
-        )
+        remedy = "Name the entities to rebuild, PushTopics with --topic, or channels with --channel"
+        raise SettingsError("--entity", "is not given", remedy)
     if accept is not None and not from_org:
         raise SettingsError("--accept-organization", "goes with --from-org only", "Add it: every entity is read again")
     known = warehouse.entities("snapshot")
@@ -116,12 +113,7 @@ def rebuild(
     if topic:
         compare_topics(topic, check_topic)
     for each in channels:
-        with connect_for(warehouse, settings) as org:
-            typed = type_again(warehouse, each, event_reader(warehouse, org, each))
-        kept = (
-            f"; {typed.without_bytes:,} stay as they are, as their bytes were not kept" if typed.without_bytes else ""
-        )
-        say(f"{each}: {counted(typed.rows, 'event')} read, {typed.changed:,} typed differently{kept}.", err=True)
+        _type_again(warehouse, settings, each)
     if not entities and accept is None and not topics:
         return  # nothing of the stream was passed over
     # In other channels nothing was passed over.
@@ -129,6 +121,14 @@ def rebuild(
     only = None if accept is not None or topics else fed
     with dagster_instance() as instance:
         sync_channels(instance, until_caught_up=True, report=lambda line: say(line, err=True), only=only)
+
+
+def _type_again(warehouse: Warehouse, settings: Settings, channel: str) -> None:
+    """Type the events of the channel again, and say what came of it."""
+    with connect_for(warehouse, settings) as org:
+        typed = type_again(warehouse, channel, event_reader(warehouse, org, channel))
+    kept = f"; {typed.without_bytes:,} stay as they are, as their bytes were not kept" if typed.without_bytes else ""
+    say(f"{channel}: {counted(typed.rows, 'event')} read, {typed.changed:,} typed differently{kept}.", err=True)
 
 
 def _check_channel(settings: Settings, channel: str) -> None:

@@ -89,16 +89,8 @@ def verify(
     with ProgressDisplay(VerifyProgress()) as display:
         if entity or not topic:
             reports = verify_entities(entity or [], display.tell, budget, without)
-        differing = [report for report in reports if report.differences]
-        if repair and differing:
-            warehouse = Warehouse(load_settings().warehouse)
-            for report in differing:
-                opened = open_drift_suspects(warehouse, report, clock.now_ms())
-                display.tell(f"{report.entity}: {counted(opened, 'record')} to be read back.")
-            _sync(display.tell, {report.channel for report in differing})
-            compared_again = verify_entities([each.entity for each in differing], display.tell, budget)
-            again = {report.entity: report for report in compared_again}
-            reports = [again.get(report.entity, report) for report in reports]
+        if repair:
+            reports = _repaired(reports, display.tell, budget)
     refused = [report.refused for report in reports if report.refused]
     for sentence in refused:
         say(sentence, err=True)
@@ -116,6 +108,20 @@ def verify(
         raise typer.Exit(DRIFT)
     if damaged or refused or any(report.left for report in reports):
         raise typer.Exit(NOT_COMPARED)
+
+
+def _repaired(reports: list[VerifyReport], tell: Callable[[str], None], budget: int | None) -> list[VerifyReport]:
+    """Have what differs read back, and return the reports, those of its entities from after it."""
+    differing = [report for report in reports if report.differences]
+    if not differing:
+        return reports
+    warehouse = Warehouse(load_settings().warehouse)
+    for report in differing:
+        opened = open_drift_suspects(warehouse, report, clock.now_ms())
+        tell(f"{report.entity}: {counted(opened, 'record')} to be read back.")
+    _sync(tell, {report.channel for report in differing})
+    again = {each.entity: each for each in verify_entities([each.entity for each in differing], tell, budget)}
+    return [again.get(report.entity, report) for report in reports]
 
 
 def _sync(tell: Callable[[str], None], only: Collection[str], channels: OpenChannels | None = None) -> None:

@@ -78,19 +78,27 @@ def views(
     if dialect is not None:
         say(script(tables, dialect, schema), nl=False)
     if glue is not None:
-        from sfcdc_assets.sql.glue_catalog import register_all  # noqa: PLC0415 - rarely
-
-        say(f"{counted(register_all(warehouse, tables, glue), 'table')} are in the Glue database {glue}.")
+        _register_in_glue(warehouse, tables, glue)
     if unity is not None:
-        from sfcdc_assets.sql import unity_catalog  # noqa: PLC0415 - rarely
-
-        server, token = os.environ.get("UNITY_CATALOG_SERVER", UNITY_SERVER), os.environ.get("UNITY_CATALOG_TOKEN")
-        count = unity_catalog.register_all(warehouse, tables, unity, server, token)
-        say(f"{counted(count, 'table')} are in the Unity Catalog schema {unity}.")
+        _register_in_unity(warehouse, tables, unity)
     if duckdb is not None or live is not None:
         _write(tables, duckdb, live, settings)
     for each in tables.lagging.values():
         say(f"{each}.", err=True)
+
+
+def _register_in_glue(warehouse: Warehouse, tables: TablesOfCuts, database: str) -> None:
+    from sfcdc_assets.sql.glue_catalog import register_all  # noqa: PLC0415 - rarely
+
+    say(f"{counted(register_all(warehouse, tables, database), 'table')} are in the Glue database {database}.")
+
+
+def _register_in_unity(warehouse: Warehouse, tables: TablesOfCuts, schema: str) -> None:
+    from sfcdc_assets.sql.unity_catalog import register_all  # noqa: PLC0415 - rarely
+
+    server, token = os.environ.get("UNITY_CATALOG_SERVER", UNITY_SERVER), os.environ.get("UNITY_CATALOG_TOKEN")
+    count = register_all(warehouse, tables, schema, server, token)
+    say(f"{counted(count, 'table')} are in the Unity Catalog schema {schema}.")
 
 
 def _write(tables: TablesOfCuts, pinned: Path | None, live: Path | None, settings: Settings) -> None:

@@ -1,5 +1,5 @@
 """What there is to notice in the tables: a look for each kind, each by itself, so that one which fails keeps no other
-from being told.
+from being reported.
 
 Reads logs, and the rows of what is open, waits or is new alone: most entities cost no more than a look at their logs.
 """
@@ -207,7 +207,7 @@ def _long_suspect(entity: str, reason: Reason, suspects: Sequence[OpenSuspect], 
 
 
 def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Look:
-    """Look for changed columns. A mark is what they were, and which changes of the last days were told by then."""
+    """Look for changed columns. A mark is what they were, and which changes of the last days were reported by then."""
     marks, moment = before.marks.get(NoticeKind.SCHEMA_CHANGES), datetime.fromtimestamp(now_ms / 1000, UTC)
 
     def look(entity: str) -> tuple[Mark, list[Notice]]:
@@ -215,13 +215,13 @@ def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, no
         if found is None:
             return "", []
         now, mark = _columns(found.schema), str((marks or {}).get(entity, ""))
-        then, *told = mark.split(SEPARATOR)
+        then, *reported = mark.split(SEPARATOR)
         if then == now:
             return mark, []
         changes = [
             str(each) for each in schema_changes(columns_before(warehouse, entity, found.table, moment), found.schema)
         ]
-        new = [each for each in changes if each not in told] or ["its columns are others than at the last look"]
+        new = [each for each in changes if each not in reported] or ["its columns are others than at the last look"]
         notice = Notice(
             NoticeKind.SCHEMA_CHANGES,
             f"{entity} {now}",
@@ -244,8 +244,8 @@ def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, no
 
 
 def _columns(schema: pa.Schema) -> str:
-    told = [(field.name, column_type(field), is_retired(field)) for field in schema]
-    return sha256(repr(sorted(told)).encode()).hexdigest()[:12]
+    reported = [(field.name, column_type(field), is_retired(field)) for field in schema]
+    return sha256(repr(sorted(reported)).encode()).hexdigest()[:12]
 
 
 def _entities(warehouse: Warehouse, settings: Settings) -> list[str]:

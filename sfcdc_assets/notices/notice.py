@@ -13,7 +13,7 @@ from sfcdc_assets.settings.notice_kinds import NoticeKind
 from sfcdc_assets.settings.setting_values import as_set_here
 
 PAGE = "{page}"
-"""What stands for a page's name in SFCDC_DOCS_URL."""
+"""The placeholder of a page's name in SFCDC_DOCS_URL."""
 LONGEST_LINE = 700
 LONGEST_MESSAGE = 3_000
 """Characters; Slack advises at most 4,000."""

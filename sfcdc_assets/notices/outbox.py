@@ -18,7 +18,7 @@ from sfcdc_assets.settings.notice_kinds import NoticeKind
 AT_ONCE = 100
 """Notices in one call."""
 MOST_WAITING = 1_000
-"""Notices of a kind that wait for one subscriber; of more than that it is told how many there were."""
+"""Notices of a kind that wait for one subscriber; of more than that their number is reported."""
 FIRST_PAUSE_MS = 60_000
 LONGEST_PAUSE_MS = 3_600_000
 
@@ -38,8 +38,8 @@ ENDINGS: Mapping[NoticeKind, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at the tables found of one kind: what stands now, each by its key (`standing`), what happened since
-    the marks of the look before (`news`), and the marks for the next one. `known`: keys of what stands and is no
+    """What a look at the tables found of one kind: what holds now, each by its key (`standing`), what happened since
+    the marks of the look before (`news`), and the marks for the next one. `known`: keys of what holds and is no
     news."""
 
     standing: tuple[Notice, ...] = ()
@@ -93,7 +93,7 @@ def with_looks(outbox: Outbox, looks: Mapping[NoticeKind, Look], subscribers: It
         if kind in ENDINGS:
             fresh[kind] += [_end(notice, now_ms) for key, notice in before.items() if key not in standing]
         fresh[kind] += look.news
-        # What stands is kept as it was first seen, so that nothing is written while nothing changes.
+        # What holds is kept as it was first seen, so that nothing is written while nothing changes.
         seen[kind] = {key: before.get(key, notice) for key, notice in standing.items()}
         if look.marks is not None:
             marks[kind] = look.marks

@@ -39,7 +39,7 @@ class Round:
 
 
 def subscribers_of(settings: Settings, function: Subscriber | None = None) -> dict[str, Subscriber]:
-    """Return who is told, by the names under which notices wait for them: the webhook of the settings, and a
+    """Return the subscribers, by the names under which notices wait for them: the webhook of the settings, and a
     function."""
     found = {"function": function} if function is not None else {}
     if settings.notice_webhook is not None:

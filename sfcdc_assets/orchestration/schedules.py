@@ -2,6 +2,7 @@
 maintenance."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import dagster as dg
 
@@ -26,99 +27,33 @@ from sfcdc_assets.settings.settings import Settings
 
 def build_schedules(assets: OrgAssets, jobs: Mapping[str, dg.JobDefinition]) -> list[dg.ScheduleDefinition]:
     """Build all schedules of an org; `jobs`: by their short names."""
+    return [_built(assets, jobs[planned.job], planned) for planned in _PLANNED]
 
-    def schedule(
-        name: str,
-        job: str,
-        cron: str,
-        description: str,
-        *,
-        is_on: bool = True,
-        due: Callable[[], dg.RunRequest | dg.SkipReason] = dg.RunRequest,
-    ) -> dg.ScheduleDefinition:
-        """`due`: the run that is to be made, or why there is none."""
 
-        @dg.schedule(
-            name=assets.name(name),
-            job=jobs[job],
-            cron_schedule=cron,
-            default_status=dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED,
-            description=as_set_here(description),
-        )
-        def asked() -> dg.RunRequest | dg.SkipReason:
-            return due()
+@dataclass(frozen=True)
+class _Planned:
+    """`due`: the run that is to be made, or why there is none; where it is not given, there always is one."""
 
-        return asked
+    name: str
+    job: str
+    cron: str
+    description: str
+    is_on: bool = True
+    due: Callable[[Settings], dg.RunRequest | dg.SkipReason] | None = None
 
-    return [
-        schedule(
-            "sync_every_ten_minutes",
-            SYNC,
-            "*/10 * * * *",
-            "Drains every channel and applies what is new, at fixed times. Switch the channel sensors off with it.",
-            is_on=False,
-        ),
-        schedule(
-            "thin_out_often",
-            THIN_OUT,
-            "8-58/10 * * * *",
-            "Every ten minutes: forgets consistent cuts as they age, deletes the files that no kept cut needs, and "
-            "packs what batches appended, the last time two minutes before the hour: its last cut is kept for a day, "
-            "with all the small files that it names. Leave it on: each batch replaces files, and without it all of "
-            "them stay until the night.",
-        ),
-        schedule(
-            "audit_every_night",
-            AUDIT,
-            "30 2 * * *",
-            "The drift audit, at half past two (UTC). Off by default: it spends API requests.",
-            is_on=False,
-        ),
-        schedule(
-            "audit_filtered_every_night",
-            AUDIT,
-            "30 1 * * *",
-            "The drift audit of entities whose events a channel filters, at half past one (UTC): nothing else finds "
-            "what changes outside the filter. Entities without a filter are left to audit_every_night.",
-            due=lambda: _of_filtered(assets.settings()),
-        ),
-        schedule(
-            "check_every_hour",
-            CHECKS,
-            "10 * * * *",
-            "Evaluates the checks also where no event came, and compares records with the org within the hourly share "
-            "of SFCDC_AUDIT_PERCENT. Starts no Spark.",
-        ),
-        schedule(
-            "check_topics_every_hour",
-            CHECK_TOPICS,
-            "40 * * * *",
-            "Asks the query of each PushTopic among the channels, forty minutes past the hour: records that left its "
-            "filter are marked, which no notification says. Two API requests a topic, and one for each 2,000 records.",
-            due=lambda: _of_topics(assets.settings()),
-        ),
-        schedule(
-            "drop_payloads_every_night",
-            DROP_PAYLOADS,
-            "30 3 * * *",
-            "Deletes payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set.",
-            due=lambda: _of_payloads(assets.settings()),
-        ),
-        schedule(
-            "maintain_every_night",
-            MAINTAIN,
-            "30 4 * * *",
-            "Packs, prunes and vacuums the tables, at half past four (UTC). Leave it on: without it each tick costs a "
-            "little more than the one before.",
-        ),
-        schedule(
-            "forget_runs_every_night",
-            FORGET_RUNS,
-            "30 5 * * *",
-            "Deletes Dagster's runs and events past SFCDC_RUN_RETENTION_DAYS, at half past five (UTC). Nothing else "
-            "does: open-source Dagster purges ticks only.",
-        ),
-    ]
+
+def _built(assets: OrgAssets, job: dg.JobDefinition, planned: _Planned) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name=assets.name(planned.name),
+        job=job,
+        cron_schedule=planned.cron,
+        default_status=dg.DefaultScheduleStatus.RUNNING if planned.is_on else dg.DefaultScheduleStatus.STOPPED,
+        description=as_set_here(planned.description),
+    )
+    def asked() -> dg.RunRequest | dg.SkipReason:
+        return planned.due(assets.settings()) if planned.due is not None else dg.RunRequest()
+
+    return asked
 
 
 def _of_topics(settings: Settings) -> dg.RunRequest | dg.SkipReason:
@@ -143,3 +78,74 @@ def _of_payloads(settings: Settings) -> dg.RunRequest | dg.SkipReason:
     if settings.payload_retention_days is None:
         return dg.SkipReason(as_set_here("SFCDC_PAYLOAD_RETENTION_DAYS is not set: payloads are kept."))
     return dg.RunRequest()
+
+
+_PLANNED = (
+    _Planned(
+        "sync_every_ten_minutes",
+        SYNC,
+        "*/10 * * * *",
+        "Drains every channel and applies what is new, at fixed times. Switch the channel sensors off with it.",
+        is_on=False,
+    ),
+    _Planned(
+        "thin_out_often",
+        THIN_OUT,
+        "8-58/10 * * * *",
+        "Every ten minutes: forgets consistent cuts as they age, deletes the files that no kept cut needs, and "
+        "packs what batches appended, the last time two minutes before the hour: its last cut is kept for a day, "
+        "with all the small files that it names. Leave it on: each batch replaces files, and without it all of "
+        "them stay until the night.",
+    ),
+    _Planned(
+        "audit_every_night",
+        AUDIT,
+        "30 2 * * *",
+        "The drift audit, at half past two (UTC). Off by default: it spends API requests.",
+        is_on=False,
+    ),
+    _Planned(
+        "audit_filtered_every_night",
+        AUDIT,
+        "30 1 * * *",
+        "The drift audit of entities whose events a channel filters, at half past one (UTC): nothing else finds "
+        "what changes outside the filter. Entities without a filter are left to audit_every_night.",
+        due=_of_filtered,
+    ),
+    _Planned(
+        "check_every_hour",
+        CHECKS,
+        "10 * * * *",
+        "Evaluates the checks also where no event came, and compares records with the org within the hourly share "
+        "of SFCDC_AUDIT_PERCENT. Starts no Spark.",
+    ),
+    _Planned(
+        "check_topics_every_hour",
+        CHECK_TOPICS,
+        "40 * * * *",
+        "Asks the query of each PushTopic among the channels, forty minutes past the hour: records that left its "
+        "filter are marked, which no notification says. Two API requests a topic, and one for each 2,000 records.",
+        due=_of_topics,
+    ),
+    _Planned(
+        "drop_payloads_every_night",
+        DROP_PAYLOADS,
+        "30 3 * * *",
+        "Deletes payloads past SFCDC_PAYLOAD_RETENTION_DAYS, at half past three (UTC), if that is set.",
+        due=_of_payloads,
+    ),
+    _Planned(
+        "maintain_every_night",
+        MAINTAIN,
+        "30 4 * * *",
+        "Packs, prunes and vacuums the tables, at half past four (UTC). Leave it on: without it each tick costs a "
+        "little more than the one before.",
+    ),
+    _Planned(
+        "forget_runs_every_night",
+        FORGET_RUNS,
+        "30 5 * * *",
+        "Deletes Dagster's runs and events past SFCDC_RUN_RETENTION_DAYS, at half past five (UTC). Nothing else "
+        "does: open-source Dagster purges ticks only.",
+    ),
+)

@@ -18,8 +18,7 @@ from sfcdc_assets.salesforce.channel_members import ChannelMembers, change_event
 from sfcdc_assets.salesforce.describe import Described, change_event_schema, describe_whole, object_names, objects
 from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
-from sfcdc_assets.salesforce.limits import Limit, limits
-from sfcdc_assets.salesforce.record_counts import record_counts
+from sfcdc_assets.salesforce.limits import Limit, limits, record_counts
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.salesforce.view_all import ViewAll
 from sfcdc_assets.settings.channel_kinds import is_polled

@@ -1,4 +1,4 @@
-"""Read the formula fields of named records from the org."""
+"""Read formula fields from the org: of named records, or by a Bulk job of all, page by page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
@@ -53,3 +54,15 @@ def read_formulas(
     refused = no_ids | {record_id: str(error) for record_id, error in read.refused.items()} | spoiled
     gone = tuple(record_id for record_id, row in read.rows.items() if row is None)
     return FormulaRead(pa.table({name: arrays[name] for name in schema.names}, schema=schema), gone, refused, read.left)
+
+
+def rows_of_page(page: pa.Table, columns: Sequence[Column], read_at: dt.datetime) -> pa.Table:
+    """Return a page of a Bulk job as rows of the table."""
+    schema = row_schema(columns)
+    arrays = []
+    for column in columns:
+        found = page[column.name] if column.name in page.column_names else pa.nulls(len(page))
+        # 10:15:30.000Z here, without Z in our tables
+        arrays.append(pc.utf8_rtrim(found, characters="Z") if column.salesforce_type == "time" else found)
+    arrays.append(pa.array([read_at] * len(page), schema.field(AS_OF).type))
+    return pa.table(arrays, names=schema.names).cast(schema)

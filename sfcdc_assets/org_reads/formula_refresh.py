@@ -15,12 +15,10 @@ from functools import partial
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.hashed_value import plain_arrow_type
 from sfcdc_assets.formulas.affected_records import ChangedFields, affected_records
-from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
+from sfcdc_assets.formulas.formula_columns import row_schema
 from sfcdc_assets.formulas.rereads import Limits, Reason, RereadPlan, Values, plan_rereads
 from sfcdc_assets.formulas.wanted_formulas import WantedFormulas, wanted_formulas
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
@@ -33,7 +31,7 @@ from sfcdc_assets.lake.tables.formula_referrers import NOW, paths_of, referrers,
 from sfcdc_assets.lake.tables.formula_values import FormulaValues, Window, name_of, values_of_formulas
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
-from sfcdc_assets.org_reads.formula_reads import read_formulas
+from sfcdc_assets.org_reads.formula_reads import read_formulas, rows_of_page
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.bulk_pages import pages
@@ -250,7 +248,7 @@ class _Refresh:
         resumed = self._opened().window(self._marks)
         for page in pages(session, job, types, max_records=rows_per_page(columns)):
             self._refused |= page.unreadable
-            rows = _rows_of_page(page.table, columns, began)
+            rows = rows_of_page(page.table, columns, began)
             if rows.num_rows:
                 self._commit(rows, (), {}, resumed)
             self._read += rows.num_rows
@@ -291,18 +289,6 @@ class _Refresh:
         if values is None or values.fingerprint != self._wanted.fingerprint:
             raise ConcurrentCommit(name_of(self._entity), "another process reads other formulas of the entity")
         return values
-
-
-def _rows_of_page(page: pa.Table, columns: Sequence[Column], read_at: datetime) -> pa.Table:
-    """Return a page of a Bulk job as rows of the table."""
-    schema = row_schema(columns)
-    arrays = []
-    for column in columns:
-        found = page[column.name] if column.name in page.column_names else pa.nulls(len(page))
-        # 10:15:30.000Z here, without Z in our tables
-        arrays.append(pc.utf8_rtrim(found, characters="Z") if column.salesforce_type == "time" else found)
-    arrays.append(pa.array([read_at] * len(page), schema.field(AS_OF).type))
-    return pa.table(arrays, names=schema.names).cast(schema)
 
 
 def _now() -> datetime:

@@ -1,6 +1,9 @@
 """How many living rows a snapshot no longer shows, though no event reported their delete (guarantee 9).
 
 Ids are compared range by range: memory holds those of some key-range files, and no page is read from the org again.
+
+A person may say that they are really gone (`accept`). What was accepted is in the snapshot table, or in what is read
+back next, like any other read of the org: a rebuild comes to the same rows.
 """
 
 from __future__ import annotations
@@ -11,12 +14,15 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.snapshot.progress import SnapshotProgress
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.untrusted_rows import VanishLimits
 
 IDS_AT_ONCE = 500_000
@@ -106,3 +112,42 @@ def _keys_of(warehouse: Warehouse, table: CurrentState, progress: SnapshotProgre
 
 def _ids(rows: pa.Table) -> pl.Series:
     return pl.Series("Id", pl.DataFrame(rows.select(["Id"]))["Id"], pl.String)
+
+
+class NothingToAccept(SfcdcError):
+    """No read of the entity waits to be accepted."""
+
+    def __init__(self, entity: str, refused: str | None) -> None:
+        self.entity = entity
+        self.refused = refused
+        description = refused or "Every read of it is applied; `sfcdc status` names those that are not."
+        super().__init__(f"{entity}: there is nothing to accept. {description}")
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What was accepted: the number of a snapshot, how many records that were read back, and why they had waited."""
+
+    entity: str
+    snapshot: int | None
+    records: int
+    detail: str
+
+
+@retry_on_conflict
+def accept(warehouse: Warehouse, entity: str, now_ms: int) -> Accepted:
+    """Believe the refused snapshot of the entity, and the absence of records that were read back. The next run applies
+    it. Raises `NothingToAccept`."""
+    ledger = Ledger.open(warehouse, entity)
+    suspects = ledger.open_suspects() if ledger else []
+    refusals = [suspect for suspect in suspects if suspect.refuses_a_read]
+    vanished = [suspect for suspect in refusals if suspect.reason == Reason.VANISHED]
+    if ledger is None or not vanished:
+        raise NothingToAccept(entity, refusals[-1].detail if refusals else None)
+    taken = Snapshots.open(warehouse, entity)
+    snapshot = taken.accept(vanished[-1].channel, now_ms) if taken else None
+    records = [suspect for suspect in suspects if suspect.not_believed]
+    if records:
+        ledger.accept_gone(records, now_ms)
+    count = len({suspect.record_id for suspect in records})
+    return Accepted(entity, snapshot.number if snapshot else None, count, vanished[-1].detail or "")

@@ -7,10 +7,11 @@ import shlex
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -19,7 +20,6 @@ from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.class_archive import Recording, with_archive
 from sfcdc_assets.spark.java import check_java
-from sfcdc_assets.spark.lost_session import forget_ended, has_ended
 from sfcdc_assets.spark.private_files import LOCAL_DIR, UMASK, local_folder, make_local_folder, properties_file
 from sfcdc_assets.spark.remote_session import remote_session
 
@@ -241,3 +241,37 @@ def _built(options: dict[str, str]) -> SparkSession:
     for option, value in options.items():
         builder = builder.config(option, value)
     return builder.getOrCreate()
+
+
+def has_ended(session: SparkSession) -> bool:
+    """Return whether nothing can be done with it any more: its cluster ended the application, its JVM died, or its
+    server was started again. PySpark goes on giving out such a session: it looks only at whether this process has
+    stopped it. Of a session of Spark Connect it is known from its last call on."""
+    if hasattr(session, "is_stopped"):
+        return bool(session.is_stopped)
+    context = session.sparkContext._jsc
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):  # the JVM does not answer
+        return True
+
+
+def forget_ended() -> None:
+    """Have this process give up a Spark of its own that has ended, if it has one."""
+    session = SparkSession._instantiatedSession
+    if session is None or not has_ended(session):
+        return
+    is_alive = _answers(session)
+    with suppress(Py4JError, OSError):
+        session.stop()
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    if not is_alive:
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def _answers(session: SparkSession) -> bool:
+    try:
+        session._jvm.System.currentTimeMillis()
+    except (Py4JError, OSError):
+        return False
+    return True

@@ -93,18 +93,20 @@ def _cut(of: LargeEntity) -> None:
 
 def _compare(of: LargeEntity, token: str, before: pl.DataFrame, changed: Sequence[str]) -> None:
     """Each record is told once, with every field as the table has it now, and those that changed as it had them."""
-    told = pl.DataFrame(changes_since(of.warehouse.root, ENTITY, token)[0])
-    if sorted(told["Id"]) != sorted(changed):
-        raise WrongAnswer(f"{told.height} records are told, of {len(changed)} that have changed")
+    reported = pl.DataFrame(changes_since(of.warehouse.root, ENTITY, token)[0])
+    if sorted(reported["Id"]) != sorted(changed):
+        raise WrongAnswer(f"{reported.height} records are told, of {len(changed)} that have changed")
     names = list(of.names)
-    now = of.current_rows().join(pl.LazyFrame({"Id": told["Id"]}), on="Id", how="semi").select("Id", *names).collect()
-    if not told.select("Id", *names).sort("Id").equals(now.sort("Id")):
+    now = (
+        of.current_rows().join(pl.LazyFrame({"Id": reported["Id"]}), on="Id", how="semi").select("Id", *names).collect()
+    )
+    if not reported.select("Id", *names).sort("Id").equals(now.sort("Id")):
         raise WrongAnswer("the rows that are told are not those of the table")
-    was = told.select("Id").join(before, on="Id", how="left", maintain_order="left")
-    values = told["_before"].struct.unnest()
+    was = reported.select("Id").join(before, on="Id", how="left", maintain_order="left")
+    values = reported["_before"].struct.unnest()
     for name in names:
-        expected = was[name].ne_missing(told[name]) & told["_before"].is_not_null()
-        shown = told["_changed_fields"].list.contains(name).fill_null(value=False)
+        expected = was[name].ne_missing(reported[name]) & reported["_before"].is_not_null()
+        shown = reported["_changed_fields"].list.contains(name).fill_null(value=False)
         if (
             not (shown == expected).all()
             or not values[name].eq_missing(pl.select(pl.when(expected).then(was[name])).to_series()).all()

@@ -85,11 +85,11 @@ class _Case:
         if len(changes) != len(events):
             raise WrongAnswer(f"{len(changes)} changes of {len(events)} events")
         for number, (change, event) in enumerate(zip(changes, events, strict=True)):
-            told = {self._columns[cell["column"]].name: _value(cell) for cell in change["cells"]}
+            reported = {self._columns[cell["column"]].name: _value(cell) for cell in change["cells"]}
             expected = _expected(event, self._events.schema)
-            same = told == expected and len(told) == len(change["cells"])
+            same = reported == expected and len(reported) == len(change["cells"])
             if not same or change["record_id"] != event["ChangeEventHeader"]["recordIds"][0]:
-                raise WrongAnswer(f"event {number}: {str(told)[:300]} instead of {str(expected)[:300]}")
+                raise WrongAnswer(f"event {number}: {str(reported)[:300]} instead of {str(expected)[:300]}")
             if change["error"] or change["missing"] or change["enriched"] or change["diff_columns"]:
                 raise WrongAnswer(f"event {number}: {str(change)[:300]} says what its event does not")
         read = _columns_of_ruhvro(list(self._events.payloads[:100]), self._schema_json)

@@ -201,14 +201,14 @@ def _memory(quick: bool, events: SampleEvents) -> dict[int, float]:
             served(Path(name), json.dumps(events.schema), events.payloads, base * times) as at,
         ):
             ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_land_and_tell, args=(theirs, at, name))
+            process = spawn.Process(target=_land_and_report, args=(theirs, at, name))
             process.start()
             found[times] = ours.recv()
             process.join()
     return found
 
 
-def _land_and_tell(to_owner: Connection, at: Served, folder: str) -> None:
+def _land_and_report(to_owner: Connection, at: Served, folder: str) -> None:
     land(at, Warehouse(str(Path(folder) / "warehouse")))
     to_owner.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
@@ -228,9 +228,9 @@ def _compare(warehouse: Warehouse, events: SampleEvents, count: int) -> None:
     _same("payloads", written, [expected[number % len(expected)] for number in range(count)])
     heads = [read_header(payload, events.schema) for payload in events.payloads[:count]]
     for column in ("entity_name", "record_ids", "transaction_key", "sequence_number", "commit_number", "commit_user"):
-        told = [getattr(head, column) for head in heads]
-        told = [list(value) if isinstance(value, tuple) else value for value in told]
-        _same(column, rows[column].slice(0, len(heads)).to_pylist(), told)
+        reported = [getattr(head, column) for head in heads]
+        reported = [list(value) if isinstance(value, tuple) else value for value in reported]
+        _same(column, rows[column].slice(0, len(heads)).to_pylist(), reported)
     times = pc.cast(rows["commit_timestamp"].slice(0, len(heads)), pa.int64()).to_pylist()
     _same("commit timestamps", times, [head.commit_timestamp * 1000 for head in heads])
 
@@ -238,11 +238,11 @@ def _compare(warehouse: Warehouse, events: SampleEvents, count: int) -> None:
 def _compare_with_vendor(warehouse: Warehouse, decoded: list[dict[str, Any]]) -> None:
     rows = _rows(warehouse, ["position", "record_ids", "change_type", "transaction_key"]).slice(0, len(decoded))
     heads = [event["ChangeEventHeader"] for event in decoded]
-    told = [
+    reported = [
         {"record_ids": head["recordIds"], "change_type": head["changeType"], "transaction_key": head["transactionKey"]}
         for head in heads
     ]
-    _same("headers of the quick start", rows.drop_columns(["position"]).to_pylist(), told)
+    _same("headers of the quick start", rows.drop_columns(["position"]).to_pylist(), reported)
 
 
 def _same(what: str, found: Any, expected: Any) -> None:

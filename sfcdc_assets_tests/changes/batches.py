@@ -92,8 +92,8 @@ class Batches:
 
     def since(self, token: Since, *, versions: bool = False) -> tuple[list[dict[str, Any]], str]:
         """What has changed."""
-        told, after = EntityChanges(self.warehouse, self.pair).since(token, versions=versions)
-        return told.to_pylist(), after
+        reported, after = EntityChanges(self.warehouse, self.pair).since(token, versions=versions)
+        return reported.to_pylist(), after
 
     def in_sql(self, token: str | None) -> list[dict[str, Any]]:
         """The same by the macro."""

@@ -24,8 +24,8 @@ Changes = dict[str, dict[str, Any]]
 
 def asked(org: EmulatedPipeline, since: Any, entity: str = "Account", **options: bool) -> tuple[Changes, str]:
     """The changes by record, and the next token."""
-    told, token = changes_since(str(org.warehouse), entity, since, **options)
-    rows = told.to_pylist()
+    reported, token = changes_since(str(org.warehouse), entity, since, **options)
+    rows = reported.to_pylist()
     assert len({row["Id"] for row in rows}) == len(rows)
     return {row["Id"]: row for row in rows}, token
 
@@ -42,7 +42,7 @@ def table_of(org: EmulatedPipeline, entity: str = "Account") -> Table:
     return found
 
 
-def test_each_kind_of_change_is_told_once_from_what_the_record_was(org: EmulatedPipeline) -> None:
+def test_each_kind_of_change_is_reported_once_from_what_the_record_was(org: EmulatedPipeline) -> None:
     everything, token = asked(org, None)
     assert everything.keys() == set(ids(org.org, "Account"))
     assert {row["_op"] for row in everything.values()} == {"insert"}
@@ -63,26 +63,26 @@ def test_each_kind_of_change_is_told_once_from_what_the_record_was(org: Emulated
     with org.org.transaction() as work:
         work.delete("Account", short)
     org.sync()
-    told, last = asked(org, middle)
-    assert {key: row["_op"] for key, row in told.items()} == {
+    reported, last = asked(org, middle)
+    assert {key: row["_op"] for key, row in reported.items()} == {
         changed: "update", deleted: "delete", back: "undelete", new: "insert", short: "delete",
     }  # fmt: skip
-    assert sorted(told[changed]["_changed_fields"]) == sorted(
-        name for name in was if not name.startswith("_") and told[changed][name] != was[name]
+    assert sorted(reported[changed]["_changed_fields"]) == sorted(
+        name for name in was if not name.startswith("_") and reported[changed][name] != was[name]
     )
-    assert (told[changed]["Phone"], told[changed]["_before"]["Phone"]) == ("2", was["Phone"])
-    assert told[changed]["_before"]["Name"] is None, "it has not changed"
-    assert (told[deleted]["_deleted_reason"], told[deleted]["Name"]) == ("deleted", everything[deleted]["Name"])
-    assert told[new]["_before"] is None
-    assert {row["_certain"] for row in told.values()} == {True}
-    assert in_sql(org, middle) == told
+    assert (reported[changed]["Phone"], reported[changed]["_before"]["Phone"]) == ("2", was["Phone"])
+    assert reported[changed]["_before"]["Name"] is None, "it has not changed"
+    assert (reported[deleted]["_deleted_reason"], reported[deleted]["Name"]) == ("deleted", everything[deleted]["Name"])
+    assert reported[new]["_before"] is None
+    assert {row["_certain"] for row in reported.values()} == {True}
+    assert in_sql(org, middle) == reported
     assert asked(org, last) == ({}, last)
     versions, _ = changes_since(str(org.warehouse), "Account", middle, versions=True)
     steps = [(row["_op"], row["Phone"]) for row in versions.to_pylist() if row["Id"] == changed]
     assert steps == [("update", "1"), ("update", "2")]
     assert [row["_op"] for row in versions.to_pylist() if row["Id"] == short] == ["insert", "delete"]
     over_both, _ = asked(org, token)
-    assert over_both.keys() == told.keys()
+    assert over_both.keys() == reported.keys()
     assert over_both[back]["_op"] == "update", "it was there at the token, and is there"
 
 
@@ -96,8 +96,8 @@ def test_several_entities_are_asked_at_one_cut_in_python_and_in_sql(org: Emulate
     org.sync()
     cut = open_cut(str(org.warehouse))
     found = {entity: cut.changes_since(entity.lower(), token) for entity, token in tokens.items()}
-    assert [told["Id"].to_pylist() for told, _ in found.values()] == [[account], [contact]]
-    assert [told.num_rows for told, _ in (before.changes_since(e, t) for e, (_, t) in found.items())] == [0, 0]
+    assert [reported["Id"].to_pylist() for reported, _ in found.values()] == [[account], [contact]]
+    assert [reported.num_rows for reported, _ in (before.changes_since(e, t) for e, (_, t) in found.items())] == [0, 0]
     with cut.duckdb() as views:
         shown = dict(views.execute("SELECT entity, token FROM sfcdc_tokens").fetchall())
         assert shown == {entity: token for entity, (_, token) in found.items()}
@@ -112,7 +112,7 @@ def test_several_entities_are_asked_at_one_cut_in_python_and_in_sql(org: Emulate
     assert json.loads(said.stdout) == [{"Id": contact}], said.stderr
 
 
-def test_what_an_org_was_since_a_position_or_a_time_is_told_by_its_versions(org: EmulatedPipeline) -> None:
+def test_what_an_org_was_since_a_position_or_a_time_is_reported_by_its_versions(org: EmulatedPipeline) -> None:
     moment = datetime.fromtimestamp(org.org.clock() / 1000, UTC)
     position = Checkpoint.of(table_of(org), "/data/ChangeEvents").position
     first, second, *_ = ids(org.org, "Account")
@@ -122,23 +122,23 @@ def test_what_an_org_was_since_a_position_or_a_time_is_told_by_its_versions(org:
         work.delete("Account", second)
     org.sync()
     for since in (position, moment):
-        told, token = asked(org, since)
-        assert {key: row["_op"] for key, row in told.items()} == {first: "update", second: "delete"}, since
-        assert told[first]["_changed_fields"] == ["Phone"] or "Phone" in told[first]["_changed_fields"]
+        reported, token = asked(org, since)
+        assert {key: row["_op"] for key, row in reported.items()} == {first: "update", second: "delete"}, since
+        assert reported[first]["_changed_fields"] == ["Phone"] or "Phone" in reported[first]["_changed_fields"]
         assert asked(org, token) == ({}, token)
 
 
-def test_a_record_is_told_when_it_becomes_suspect_and_when_it_is_certain_again(org: EmulatedPipeline) -> None:
+def test_a_record_is_reported_when_it_becomes_suspect_and_when_it_is_certain_again(org: EmulatedPipeline) -> None:
     _, token = asked(org, None)
     record, *_ = ids(org.org, "Account")
     org.server.faults.arm(Fault.INTERNAL_ERROR)  # a gap, which is read back
     with org.org.transaction() as work:
         work.update("Account", record, {"Phone": "hidden"})
     org.sync()
-    told, _ = asked(org, token)
-    assert told.keys() == {record}
-    assert (told[record]["Phone"], told[record]["_certain"]) == ("hidden", True)
-    assert in_sql(org, token) == told
+    reported, _ = asked(org, token)
+    assert reported.keys() == {record}
+    assert (reported[record]["Phone"], reported[record]["_certain"]) == ("hidden", True)
+    assert in_sql(org, token) == reported
 
 
 def test_a_rebuild_and_what_is_no_token_tell_a_consumer_to_begin_again_and_why(org: EmulatedPipeline) -> None:
@@ -170,14 +170,14 @@ def test_an_entity_that_is_not_known_is_named_with_those_that_are(org: EmulatedP
 
 
 def test_the_columns_are_those_that_are_promised(org: EmulatedPipeline) -> None:
-    told, token = changes_since(str(org.warehouse), "Account")
+    reported, token = changes_since(str(org.warehouse), "Account")
     promised = ["Id", "_op", "_before", "_changed_fields", "_commit_user", "_commit_timestamp", "_certain"]
-    assert [name for name in told.column_names if name in promised] == [
+    assert [name for name in reported.column_names if name in promised] == [
         "Id",
         "_op",
         *promised[2:4],
         "_certain",
         *promised[4:6],
     ]
-    assert pa.types.is_struct(told.schema.field("_before").type)
-    assert told.schema.equals(changes_since(str(org.warehouse), "Account", token)[0].schema)
+    assert pa.types.is_struct(reported.schema.field("_before").type)
+    assert reported.schema.equals(changes_since(str(org.warehouse), "Account", token)[0].schema)

@@ -28,7 +28,7 @@ from sfcdc_assets.changes.token import ChangesExpired
 from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut
 from sfcdc_assets_tests.changes.batches import CHANNEL, Batches
-from sfcdc_assets_tests.pipeline.lives.lives_consumers import State, assert_told_once, fold, in_order
+from sfcdc_assets_tests.pipeline.lives.lives_consumers import State, assert_reported_once, fold, in_order
 from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 from sfcdc_assets_tests.timeline.builders import change, everything, read
 
@@ -102,18 +102,18 @@ def live(seed: int, root: str, come_back: int | None = None, in_sql: float = IN_
         now = history.tables.living()
         back = known if come_back is None else dice_of_consumers.sample(known[:-1], min(come_back - 1, number))
         for token, state in [*back, *known[-1:]] if come_back else back:
-            told, after = history.tables.since(token)
+            reported, after = history.tables.since(token)
             counts["asked"] += 1
             what = f"seed {seed}, batch {number}, since {token}"
-            assert_told_once(told, state, now, what)
-            assert fold(state, told) == now, what
+            assert_reported_once(reported, state, now, what)
+            assert fold(state, reported) == now, what
             if history.dice_of_sql.random() < in_sql:
                 counts["in SQL too"] += 1
-                assert in_order(history.tables.in_sql(token)) == in_order(told), what
+                assert in_order(history.tables.in_sql(token)) == in_order(reported), what
             if token is not None:
                 versions, _ = history.tables.since(token, versions=True)
                 assert fold(state, versions) == now, f"{what}, versions"
-                assert {row["Id"] for row in versions} == {row["Id"] for row in told}, what
+                assert {row["Id"] for row in versions} == {row["Id"] for row in reported}, what
         known.append((after, now))
         assert history.tables.since(after) == ([], after)
     counts["batches that went back"] += history.went_back
@@ -121,18 +121,18 @@ def live(seed: int, root: str, come_back: int | None = None, in_sql: float = IN_
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_any_two_moments_of_a_history_differ_by_what_is_told(seed: int, tmp_path: Path) -> None:
+def test_any_two_moments_of_a_history_differ_by_what_is_reported(seed: int, tmp_path: Path) -> None:
     live(seed, str(tmp_path))
 
 
-def test_a_record_that_a_way_back_leaves_no_version_of_is_told_as_deleted(tmp_path: Path) -> None:
+def test_a_record_that_a_way_back_leaves_no_version_of_is_reported_as_deleted(tmp_path: Path) -> None:
     tables = Batches(str(tmp_path))
     tables.apply([change("a", 1, "CREATE", **everything("A")), change("b", 2, "CREATE", **everything("B"))])
     tables.apply([change("c", 3, "CREATE", **everything("C")), change("a", 4, Name="X")])
     _, token = tables.since(None)
     tables.apply([change("a", 4, Name="X")], snapshot=(2, [read("a", 2, at=1, Name="A"), read("b", 2, at=2, Name="B")]))
-    told, _ = tables.since(token)
-    assert {row["Id"]: row["_op"] for row in told} == {"a": "update", "c": "delete"}
+    reported, _ = tables.since(token)
+    assert {row["Id"]: row["_op"] for row in reported} == {"a": "update", "c": "delete"}
     assert "c" not in tables.living()
 
 
@@ -161,14 +161,14 @@ def night(tables: Batches, days: int) -> int:
 def test_a_token_of_before_a_way_back_stays_good_for_as_long_as_cuts_are_kept(tmp_path: Path) -> None:
     tables, token = went_back(tmp_path)
     add_cut(tables.warehouse, Cut(CHANNEL, 5, None, {"current_state/Account": tables.pair.rows.version}), AT)
-    told, _ = tables.since(token)
-    assert [(row["Id"], row["_op"], row["_before"]["Name"], row["Name"]) for row in told] == [
+    reported, _ = tables.since(token)
+    assert [(row["Id"], row["_op"], row["_before"]["Name"], row["Name"]) for row in reported] == [
         ("a", "update", None, "X"),
         ("b", "update", "B", "Z"),
     ]
     assert sum(night(tables, days) for days in (1, 2)), "files of other versions are deleted"
-    assert tables.since(token)[0] == told
-    assert in_order(tables.in_sql(token)) == in_order(told)
+    assert tables.since(token)[0] == reported
+    assert in_order(tables.in_sql(token)) == in_order(reported)
     for days in (8, 9):
         night(tables, days)
     with pytest.raises(ChangesExpired) as error:

@@ -94,8 +94,8 @@ def test_dbts_incremental_model_is_the_table_after_each_run(org: EmulatedPipelin
 
     living = len(ids(org.org, "Account"))
     for number in range(3):
-        told = run(incremental=number > 0)
-        assert told == (3 if number else living)
+        reported = run(incremental=number > 0)
+        assert reported == (3 if number else living)
         rows = target.execute('SELECT "Id", "Name", "Industry" FROM account WHERE NOT is_deleted').fetchall()
         assert {key: tuple(rest) for key, *rest in rows} == expected(org, "Name", "Industry")
         change_something(org, number)
@@ -180,11 +180,11 @@ def test_a_producer_is_given_each_change_before_the_token_is_kept(org: EmulatedP
     )
     _, token = changes_since(str(org.warehouse), "Account")
     change_something(org, 1)
-    told, _ = changes_since(str(org.warehouse), "Account", token)
-    names["send"](producer, told)
+    reported, _ = changes_since(str(org.warehouse), "Account", token)
+    names["send"](producer, reported)
     assert produced[-1] == ("flushed", None)
-    assert [key for key, _ in produced[:-1]] == told["Id"].to_pylist()
-    assert [value is None for _, value in produced[:-1]] == [each == "delete" for each in told["_op"].to_pylist()]
+    assert [key for key, _ in produced[:-1]] == reported["Id"].to_pylist()
+    assert [value is None for _, value in produced[:-1]] == [each == "delete" for each in reported["_op"].to_pylist()]
 
 
 def test_the_command_prints_a_line_a_record_and_keeps_its_token(org: EmulatedPipeline) -> None:

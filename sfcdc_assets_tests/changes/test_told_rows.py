@@ -37,7 +37,7 @@ def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(pa.Table.from_pylist(list(rows), schema=ROWS)) if rows else NONE
 
 
-def told(before: State, after: State, at: int) -> dict[str, dict[str, Any]]:
+def reported(before: State, after: State, at: int) -> dict[str, dict[str, Any]]:
     """The changes from one state to another one at a position: of those records whose row differs, as batches mark
     them."""
     changed = {key: value for key, value in after.items() if before.get(key) != value}
@@ -91,7 +91,7 @@ def lives(draw: st.DrawFn) -> list[State]:
 @given(lives())
 def test_two_calls_tell_what_one_over_both_does(states: list[State]) -> None:
     start, middle, end = states
-    first, then, whole = told(start, middle, 10), told(middle, end, 20), told(start, end, 20)
+    first, then, whole = reported(start, middle, 10), reported(middle, end, 20), reported(start, end, 20)
     for key, change in first.items():
         change["was_deleted"] = key in start and start[key][2]
     both = composed(first, then)
@@ -100,9 +100,9 @@ def test_two_calls_tell_what_one_over_both_does(states: list[State]) -> None:
         change.pop("was_deleted", None)
         if key in whole:
             # The last row that was told says when and by whom.
-            told_at = change["_position"]
+            reported_at = change["_position"]
             same = {**whole[key], **{n: change[n] for n in ("_position", "_commit_user", "_commit_timestamp")}}
-            assert {**change, "_position": told_at} == same
+            assert {**change, "_position": reported_at} == same
         else:
             assert change["_changed_fields"] in ([], None), "what came and went says nothing"
 
@@ -113,7 +113,7 @@ def test_folding_the_changes_gives_the_rows(states: list[State]) -> None:
     for at, (before, after) in enumerate(pairwise(states), 1):
         if at == 1:
             found = {key: value[:2] for key, value in before.items() if not value[2]}
-        for key, change in told(before, after, at * 10).items():
+        for key, change in reported(before, after, at * 10).items():
             if change["_op"] == "delete":
                 found.pop(key, None)
             else:
@@ -122,7 +122,7 @@ def test_folding_the_changes_gives_the_rows(states: list[State]) -> None:
     assert found == {key: value[:2] for key, value in states[-1].items() if not value[2]}
 
 
-def test_versions_are_told_one_after_another_each_from_the_one_before() -> None:
+def test_versions_are_reported_one_after_another_each_from_the_one_before() -> None:
     chain = frame(
         [row("x", 1, ("a", 1.0, False), 5), row("x", 5, ("b", 1.0, False), 7), row("y", 6, ("n", None, False), 9)]
     )
@@ -140,7 +140,7 @@ def test_versions_are_told_one_after_another_each_from_the_one_before() -> None:
 
 
 def test_a_value_that_was_null_before_is_named_among_the_changed_fields() -> None:
-    (made,) = told({"x": (None, 1.0, False)}, {"x": ("a", 1.0, False)}, 3).values()
+    (made,) = reported({"x": (None, 1.0, False)}, {"x": ("a", 1.0, False)}, 3).values()
     assert (made["_changed_fields"], made["_before"]) == (["Name"], {"Name": None, "Amount": None})
 
 

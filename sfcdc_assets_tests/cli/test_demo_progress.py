@@ -12,7 +12,7 @@ from sfcdc_assets.runtime.progress import BatchApplied
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 
-def told(*, terminal: bool) -> str:
+def reported(*, terminal: bool) -> str:
     output = StringIO()
     with Steps(Console(file=output, force_terminal=terminal, width=100), 2) as steps:
         steps.begin("one thing is done")
@@ -22,7 +22,7 @@ def told(*, terminal: bool) -> str:
 
 
 def test_away_from_a_terminal_each_step_is_a_line() -> None:
-    assert told(terminal=False).splitlines() == [
+    assert reported(terminal=False).splitlines() == [
         "Step 1 of 2: one thing is done",
         "[a line] of its own",
         "Step 2 of 2: another is",
@@ -30,7 +30,7 @@ def test_away_from_a_terminal_each_step_is_a_line() -> None:
 
 
 def test_on_a_terminal_a_bar_says_how_far_it_is() -> None:
-    shown = told(terminal=True)
+    shown = reported(terminal=True)
     assert "1/2" in shown
     assert "Step 2 of 2: another is" in shown
 

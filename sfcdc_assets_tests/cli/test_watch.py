@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.apply.apply_changes import Applier, ToApply
-from sfcdc_assets.cli.local_dagster import channel_turn, channel_watch
+from sfcdc_assets.cli.local_dagster import channel_turn
 from sfcdc_assets.cli.local_dagster.drive import watch_channels
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
@@ -81,7 +81,7 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
             raise SfcdcError("The org does not answer.")
         return due(*arguments)
 
-    monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(channel_turn, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(channel_turn, "due", broken)
     said = watch((pipeline.warehouse / "current_state" / "Account" / "_delta_log").exists)
@@ -133,8 +133,8 @@ def test_runs_that_fail_as_a_whole_again_and_again_end_it(
     def lost(applier: Applier, wanted: object) -> None:
         raise RuntimeError("Spark is gone")
 
-    monkeypatch.setattr(channel_watch, "FAILED_RUNS", 3)
-    monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(channel_turn, "FAILED_RUNS", 3)
+    monkeypatch.setattr(channel_turn, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(Applier, "prepare", lost)
@@ -154,8 +154,8 @@ def test_an_entity_that_fails_again_and_again_ends_nothing(
         refused = {each.entity: SfcdcError("Account cannot be written.") for each in wanted if each.entity == "Account"}
         return {**taken(applier, [each for each in wanted if each.entity != "Account"]), **refused}
 
-    monkeypatch.setattr(channel_watch, "FAILED_RUNS", 2)
-    monkeypatch.setattr(channel_watch, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(channel_turn, "FAILED_RUNS", 2)
+    monkeypatch.setattr(channel_turn, "PAUSE_SECONDS", 0.05)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
     monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(Applier, "prepare", without_account)

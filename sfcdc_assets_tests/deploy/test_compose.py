@@ -70,9 +70,9 @@ def test_the_settings_of_the_services_are_settings_and_reach_spark(
         "spark.cores.max": "2",
     }
     assert options["spark.authenticate.secret"] == "s3cret"
-    told = services()["spark-master"]["environment"]["SPARK_DAEMON_JAVA_OPTS"]
-    assert services()["spark-worker"]["environment"]["SPARK_DAEMON_JAVA_OPTS"] == told
-    of_daemons = dict(each.removeprefix("-D").split("=") for each in told.split())
+    reported = services()["spark-master"]["environment"]["SPARK_DAEMON_JAVA_OPTS"]
+    assert services()["spark-worker"]["environment"]["SPARK_DAEMON_JAVA_OPTS"] == reported
+    of_daemons = dict(each.removeprefix("-D").split("=") for each in reported.split())
     shared = {name: value for name, value in of_daemons.items() if name.startswith(("spark.auth", "spark.network"))}
     assert len(shared) == 4
     assert {name: options.get(name) for name in shared} == shared
@@ -174,10 +174,10 @@ def test_the_services_of_dagster_find_each_other_and_write_to_their_volume_and_t
     # As in a container without capabilities: root, too, writes only where it may.
     confined = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.getuid() == 0 else []
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
-    told = {name: value for name, value in postgres.environment.items() if not name.endswith("PASSWORD")}
+    reported = {name: value for name, value in postgres.environment.items() if not name.endswith("PASSWORD")}
     environment = {
         **kept,
-        **told,
+        **reported,
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": str(temporary),

@@ -93,9 +93,11 @@ def test_the_code_server_listens_where_its_clients_are_and_nowhere_else() -> Non
 def test_no_secret_stands_in_what_describes_a_container_and_each_file_is_mounted_where_it_is_looked_for() -> None:
     assert set(compose()["secrets"]) == {"postgres_password", "spark_secret"}
     for name, service in services().items():
-        told = service["environment"]
-        assert [each for each in told if re.search("PASSWORD|SECRET", each) and not each.endswith("_FILE")] == [], name
-        named = {value for each, value in told.items() if each.endswith("_FILE")}
+        reported = service["environment"]
+        assert [each for each in reported if re.search("PASSWORD|SECRET", each) and not each.endswith("_FILE")] == [], (
+            name
+        )
+        named = {value for each, value in reported.items() if each.endswith("_FILE")}
         assert named == {f"/run/secrets/{each}" for each in service["secrets"]}, name
 
 

@@ -34,8 +34,8 @@ print("counted", rows.distinct().count())
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
     """A master and a worker with the options of the Compose file, and a secret as the entry point gives it to them."""
-    told = services()["spark-worker"]["environment"]
-    environment = {"SPARK_DAEMON_JAVA_OPTS": told["SPARK_DAEMON_JAVA_OPTS"], "_SPARK_AUTH_SECRET": SECRET}
+    reported = services()["spark-worker"]["environment"]
+    environment = {"SPARK_DAEMON_JAVA_OPTS": reported["SPARK_DAEMON_JAVA_OPTS"], "_SPARK_AUTH_SECRET": SECRET}
     with spark_cluster(tmp_path_factory.mktemp("cluster") / "spark", 1, environment) as started:
         yield started
 
@@ -44,10 +44,10 @@ def driver(cluster: SparkCluster, folder: Path, secret: str, **changed: str) -> 
     """A run's process with the settings of the Compose file's code server."""
     file = folder / f"secret of {len(list(folder.iterdir()))}"
     file.write_text(f"{secret}\n")
-    told = {name: value for name, value in services()["code"]["environment"].items() if name.startswith(OPTION)}
+    reported = {name: value for name, value in services()["code"]["environment"].items() if name.startswith(OPTION)}
     mine = {name: value for name, value in cluster.environment.items() if "eventLog" not in name}
     settings = {
-        **{name: value for name, value in told.items() if "DRIVER__HOST" not in name},
+        **{name: value for name, value in reported.items() if "DRIVER__HOST" not in name},
         **mine,
         f"{OPTION}SPARK__AUTHENTICATE__SECRET_FILE": str(file),
         f"{OPTION}SPARK__CORES__MAX": "1",

@@ -248,15 +248,15 @@ def _few_requests(one: SetUp) -> None:
     one.patch.setattr(examination, "limits", lambda _: {"DailyApiRequests": Limit(15_000, 3)})
 
 
-def _untold_allowances(one: SetUp) -> None:
+def _missing_allowances(one: SetUp) -> None:
     one.patch.setattr(examination, "limits", _refused)
 
 
-def _untold_members(one: SetUp) -> None:
+def _missing_members(one: SetUp) -> None:
     one.patch.setattr(OrgConnection, "members", lambda *_, **__: None)
 
 
-def _untold_sight(one: SetUp) -> None:
+def _missing_sight(one: SetUp) -> None:
     one.patch.setattr(ViewAll, "of", lambda *_, **__: Sight.UNKNOWN)
 
 
@@ -387,10 +387,12 @@ SET_UPS = (
     ),
     Broken("no Bulk jobs left", _no_jobs, "DailyBulkV2QueryJobs", "0 of 10,000 are left", "24 hours"),
     Broken("too few API requests", _few_requests, "DailyApiRequests", "the first start takes about", "24 hours"),
-    Broken("unknown allowances", _untold_allowances, "allowances", "does not show them", "View Setup", Outcome.WARNING),
+    Broken(
+        "unknown allowances", _missing_allowances, "allowances", "does not show them", "View Setup", Outcome.WARNING
+    ),
     Broken(
         "an unknown selection",
-        _untold_members,
+        _missing_members,
         "objects of /data/ChangeEvents",
         "does not list them",
         "View Setup",
@@ -398,7 +400,7 @@ SET_UPS = (
     ),
     Broken(
         "unknown rights",
-        _untold_sight,
+        _missing_sight,
         "rights on Account",
         "whether the user sees all",
         "View Setup",

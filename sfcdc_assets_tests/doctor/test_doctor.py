@@ -147,9 +147,9 @@ def test_the_command_ends_with_1_and_tells_programs_the_same(one: SetUp) -> None
     assert (text.exit_code, described.exit_code) == (1, 1)
     assert "\nrights on Contact: failed: Contact: the user has neither View All Data" in text.stdout
     assert text.stdout.endswith("1 check failed.\n")
-    told = json.loads(described.stdout)
-    assert told["healthy"] is False
-    assert [each["check"] for each in told["findings"] if each["outcome"] == "failed"] == ["rights on Contact"]
+    reported = json.loads(described.stdout)
+    assert reported["healthy"] is False
+    assert [each["check"] for each in reported["findings"] if each["outcome"] == "failed"] == ["rights on Contact"]
 
 
 def test_a_port_that_another_program_has_is_found_and_one_of_dagsters_is_fine(one: SetUp) -> None:
@@ -203,7 +203,7 @@ def test_clocks_may_differ_by_what_landing_allows_for(skew_ms: int, outcome: Out
 
 
 @pytest.mark.parametrize(
-    ("configured", "told", "outcome"),
+    ("configured", "reported", "outcome"),
     [
         (None, "https://mycompany.my.salesforce.com", OK),
         ("https://mycompany.my.salesforce.com", "https://mycompany.my.salesforce.com", OK),
@@ -214,8 +214,8 @@ def test_clocks_may_differ_by_what_landing_allows_for(skew_ms: int, outcome: Out
         ("https://other.my.salesforce.com", "https://mycompany.my.salesforce.com", WARNING),
     ],
 )
-def test_an_address_is_the_orgs_my_domain(configured: str | None, told: str | None, outcome: Outcome) -> None:
-    assert connection.my_domain(configured, told).outcome is outcome
+def test_an_address_is_the_orgs_my_domain(configured: str | None, reported: str | None, outcome: Outcome) -> None:
+    assert connection.my_domain(configured, reported).outcome is outcome
 
 
 @pytest.mark.parametrize(("free", "outcome"), [(2**40, OK), (2**30, WARNING), (2**20, FAILED)])

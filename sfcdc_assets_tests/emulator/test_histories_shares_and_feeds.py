@@ -39,7 +39,7 @@ def rows(org: EmulatedOrg, entity: str = "AccountHistory") -> list[dict[str, Any
     return list(org.records(entity))
 
 
-def told(org: EmulatedOrg, entity: str = "AccountHistory") -> set[tuple[object, ...]]:
+def reported(org: EmulatedOrg, entity: str = "AccountHistory") -> set[tuple[object, ...]]:
     return {(row["Field"], row["DataType"], row["OldValue"], row["NewValue"]) for row in rows(org, entity)}
 
 
@@ -55,11 +55,11 @@ def update(org: EmulatedOrg, entity: str, record_id: str, user_id: str | None = 
 
 def test_a_history_says_created_and_then_what_changed_in_tracked_fields(org: EmulatedOrg, clock: ManualClock) -> None:
     account = create(org, Name="a", Industry="Media")
-    assert told(org) == {("created", "Text", None, None)}
+    assert reported(org) == {("created", "Text", None, None)}
     clock.advance(60_000)
     update(org, "Account", account, Industry="Retail", AnnualRevenue=12, Phone="1")
     update(org, "Account", account, Phone="2")
-    assert told(org) == {
+    assert reported(org) == {
         ("created", "Text", None, None),
         ("Industry", "DynamicEnum", "Media", "Retail"),
         ("AnnualRevenue", "Currency", None, 12.0),
@@ -73,7 +73,7 @@ def test_a_lookup_gives_two_rows_one_with_names_and_one_with_ids(org: EmulatedOr
     first, second = create(org, Name="first"), create(org, Name="second")
     contact = create(org, "Contact", LastName="Kaya", AccountId=first)
     update(org, "Contact", contact, AccountId=second)
-    assert told(org, "ContactHistory") == {
+    assert reported(org, "ContactHistory") == {
         ("created", "Text", None, None),
         ("Account", "Text", "first", "second"),
         ("Account", "EntityId", first, second),
@@ -83,7 +83,7 @@ def test_a_lookup_gives_two_rows_one_with_names_and_one_with_ids(org: EmulatedOr
 def test_of_long_texts_it_says_only_that_they_changed(org: EmulatedOrg) -> None:
     account = create(org, Name="a", Description="one")
     update(org, "Account", account, Description="two")
-    assert ("Description", "TextArea", None, None) in told(org)
+    assert ("Description", "TextArea", None, None) in reported(org)
 
 
 def test_an_owner_is_told_of_by_owner_and_by_owner_assignment_where_a_rule_chose(org: EmulatedOrg) -> None:
@@ -221,7 +221,7 @@ def test_an_administrator_switches_them_on_while_the_org_runs(clock: ManualClock
     assert add_companion(org, "Account", CompanionKind.SHARE).name == "AccountShare"
     assert "AccountHistory" not in org.selected_entities
     update(org, "Account", account, Industry="Retail", Name="b")
-    assert told(org) == {("Industry", "DynamicEnum", "Media", "Retail")}
+    assert reported(org) == {("Industry", "DynamicEnum", "Media", "Retail")}
     track_fields(org, "Account", ["Name"])
     update(org, "Account", account, Industry="Media", Name="c")
     assert len(rows(org)) == 2

@@ -257,9 +257,9 @@ def test_an_operation_that_is_switched_off_is_not_reported(emulated: Emulated, o
     for name, values in (("update", {"Name": "B"}), ("delete", None), ("undelete", None)):
         with emulated.org.transaction() as work:
             getattr(work, name)("Account", record, *([values] if values else []))
-    told = ["created", "updated", "deleted", "undeleted"]
-    told.remove({"Create": "created", "Update": "updated", "Delete": "deleted", "Undelete": "undeleted"}[operation])
-    assert kinds(emulated) == told
+    reported = ["created", "updated", "deleted", "undeleted"]
+    reported.remove({"Create": "created", "Update": "updated", "Delete": "deleted", "Undelete": "undeleted"}[operation])
+    assert kinds(emulated) == reported
 
 
 def test_a_notification_ends_a_connect_that_is_held_and_is_one_however_many_servers_the_org_had(

@@ -59,13 +59,13 @@ def test_the_oracle_goes_back_to_any_moment_and_companions_fit(seed: int) -> Non
             assert org.seen_at(entity, moment) == records[entity]
     found = now(org)
     for definition in org.definitions.values():
-        told = definition.companion
-        if told is None:
+        reported = definition.companion
+        if reported is None:
             continue
-        parents = found[told.parent]
-        assert {row[told.parent_field] for row in found[definition.name].values()} <= parents.keys()
-        if told.kind is CompanionKind.SHARE:
-            owners = [(row[told.parent_field], row["UserOrGroupId"]) for row in found[definition.name].values()]
+        parents = found[reported.parent]
+        assert {row[reported.parent_field] for row in found[definition.name].values()} <= parents.keys()
+        if reported.kind is CompanionKind.SHARE:
+            owners = [(row[reported.parent_field], row["UserOrGroupId"]) for row in found[definition.name].values()]
             assert sorted(owners) == sorted((record_id, row["OwnerId"]) for record_id, row in parents.items())
     events = bus.read(org.definitions, after=0, max_events=10**6, max_bytes=10**9).events
     assert {event.entity for event in events} <= set(org.selected_entities)

@@ -89,7 +89,7 @@ def test_a_new_formula_is_a_new_column_that_is_null(warehouse: Warehouse) -> Non
     assert wider.table.rows(["Id", "Total__c", "Day__c"]) == [{"Id": "a", "Total__c": 1.0, "Day__c": None}]
 
 
-def test_a_plan_is_told_what_is_old(warehouse: Warehouse) -> None:
+def test_a_plan_is_given_what_is_old(warehouse: Warehouse) -> None:
     for days, name in ((30, "a"), (1, "b"), (0, "c")):
         opened(warehouse).commit(read(NOON - timedelta(days=days), **{name: 1.0}), [], {})
     found = opened(warehouse).values(5, day_began=MIDNIGHT, too_old=NOON - timedelta(days=7), most=2)

@@ -27,14 +27,14 @@ FIELDS = [pa.field("Id", pa.string()), pa.field("Name", pa.string()), pa.field("
 A, B = "001000000000001AAA", "001000000000002AAA"
 
 
-def told(created: int, kind: str = "updated", position: int = 1, **values: object) -> Known:
+def reported(created: int, kind: str = "updated", position: int = 1, **values: object) -> Known:
     return Known.of_notification(Stamp.of_notification(created, str(position).encode(), position), kind, values)
 
 
 KNOWN = st.lists(
     st.one_of(
         st.builds(
-            told,
+            reported,
             st.integers(-1, 5),
             st.sampled_from(["created", "updated", "deleted", "undeleted"]),
             st.integers(1, 9),
@@ -60,12 +60,12 @@ def test_rows_are_replaced_by_id_and_the_position_comes_with_them(tmp_path: Path
     warehouse = Warehouse(str(tmp_path))
     state = PushTopicState.open_or_create(warehouse, "Accounts", FIELDS)
     assert state.applied(CHANNEL) == 0
-    first = {A: told(1, Name="a", Closed__c=date(2026, 1, 2)), B: told(1, position=2, Name="b")}
+    first = {A: reported(1, Name="a", Closed__c=date(2026, 1, 2)), B: reported(1, position=2, Name="b")}
     state.commit(first, CHANNEL, 2)
     late = PushTopicState.open_or_create(warehouse, "Accounts", FIELDS)
     state = PushTopicState.open_or_create(warehouse, "Accounts", FIELDS)
     assert state.known([A, B, "other"]) == first
-    joined = first[A].joined(told(5, "deleted", 3))
+    joined = first[A].joined(reported(5, "deleted", 3))
     state.commit({A: joined}, CHANNEL, 3)
     with pytest.raises(ConcurrentCommit):
         late.commit({B: joined}, CHANNEL, 3)
@@ -81,10 +81,10 @@ def test_rows_are_replaced_by_id_and_the_position_comes_with_them(tmp_path: Path
 
 def test_a_new_field_widens_the_table_and_older_rows_do_not_know_it(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
-    PushTopicState.open_or_create(warehouse, "Accounts", FIELDS).commit({A: told(1, Name="a")}, CHANNEL, 1)
+    PushTopicState.open_or_create(warehouse, "Accounts", FIELDS).commit({A: reported(1, Name="a")}, CHANNEL, 1)
     wider = PushTopicState.open_or_create(warehouse, "Accounts", [*FIELDS, pa.field("Site", pa.string())])
-    assert wider.known([A]) == {A: told(1, Name="a")}
-    wider.commit({A: wider.known([A])[A].joined(told(0, position=2, Site="late"))}, CHANNEL, 2)
+    assert wider.known([A]) == {A: reported(1, Name="a")}
+    wider.commit({A: wider.known([A])[A].joined(reported(0, position=2, Site="late"))}, CHANNEL, 2)
     found = PushTopicState.open_or_create(warehouse, "Accounts", FIELDS).known([A])[A]
     assert found.plain_values() == {"Name": "a", "Site": "late"}
 

@@ -41,7 +41,7 @@ def violated(world: World, before: World, bounds: Bounds) -> str | None:
             return found
     if world.cut and not _is_one_moment(world.log, world.cut):
         return "whole transactions"
-    if world.cut and _is_told_otherwise(world):
+    if world.cut and _is_reported_otherwise(world):
         return "changes are told once"
     return None
 
@@ -105,7 +105,7 @@ def _is_one_moment(log: tuple[int, ...], cut: tuple[CutEntity, ...]) -> bool:
     return any(all(org_after(log, after, number) == mask for number, mask in masks) for after in range(len(log) + 1))
 
 
-def _is_told_otherwise(world: World) -> bool:
+def _is_reported_otherwise(world: World) -> bool:
     consumer, tables = world.consumer, world.cut[0].tables
     if consumer.wrong:
         return True

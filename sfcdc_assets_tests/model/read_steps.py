@@ -110,16 +110,16 @@ def consumer_steps(world: World, bounds: Bounds, missing: Rule | None) -> Steps:
     if tables.batch <= consumer.batch or not tables.row:
         return
     row, since = tables.row, consumer.batch
-    told = row.last_batch > since
+    reported = row.last_batch > since
     if missing == Rule.TOKEN_IS_A_BATCH:
-        told = row.begin > consumer.position or not since
+        reported = row.begin > consumer.position or not since
     then, versions = row, history
     if tables.back_in > since and tables.kept:
         then, versions = tables.kept
     before = next((each.mask for each in versions if each.batch > since), then.mask)
     is_new = then.first_batch > since
-    wrong = consumer.wrong or (told and not is_new and before != consumer.mask)
+    wrong = consumer.wrong or (reported and not is_new and before != consumer.mask)
     after = Consumer(tables.batch, world.cut_at, consumer.mask, consumer.doubt, int(wrong))
-    if told:
+    if reported:
         after = after._replace(mask=row.mask, doubt=row.doubt)
     yield "a consumer asks", world._replace(consumer=after)

@@ -43,12 +43,12 @@ class Bounds:
 
 
 class Event(NamedTuple):
-    """One event of the stream; `told`: it has the values that it changed."""
+    """One event of the stream; `reported`: it has the values that it changed."""
 
     transaction: int
     group: int
     entity: int
-    told: bool
+    reported: bool
 
 
 class Channel(NamedTuple):

@@ -115,8 +115,8 @@ def planned(log: tuple[int, ...], channel: Channel, entity: Entity, number: int,
         if read is None:
             event = events_of(log)[channel.rows[at - 1]]
             row = row or Row(0, at, at, 0, batch, batch)
-            mask, doubt = (row.mask | 1 << event.transaction, row.doubt) if event.told else (row.mask, 1)
-            record = record if event.told else at
+            mask, doubt = (row.mask | 1 << event.transaction, row.doubt) if event.reported else (row.mask, 1)
+            record = record if event.reported else at
         elif read.mask == UNTRUSTED:
             row = row or Row(0, at, at, 0, batch, batch)
             mask, doubt, record = row.mask, 1, at

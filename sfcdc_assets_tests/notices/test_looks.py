@@ -70,13 +70,13 @@ def heal(ledger: Ledger) -> None:
     ledger.heal(open_now, {each.record_id: 100 for each in open_now}, clock.now_ms())
 
 
-def test_an_empty_warehouse_has_nothing_to_tell_and_gets_no_table(warehouse: Warehouse) -> None:
+def test_an_empty_warehouse_has_nothing_to_report_and_gets_no_table(warehouse: Warehouse) -> None:
     person = Person(warehouse, *NoticeKind)
     assert (person.hears(), person.last.failed) == ([], {})
     assert {path.name for path in warehouse.folder.iterdir()} <= {"notices"}
 
 
-def test_suspects_are_told_although_they_were_healed_before_the_look(warehouse: Warehouse) -> None:
+def test_suspects_are_reported_although_they_were_healed_before_the_look(warehouse: Warehouse) -> None:
     note(warehouse, suspect("001A", 3))
     person = Person(warehouse, NoticeKind.SUSPECTS)
     assert person.hears() == []  # what was before the first look
@@ -91,7 +91,7 @@ def test_suspects_are_told_although_they_were_healed_before_the_look(warehouse: 
     assert person.hears() == []
 
 
-def test_suspects_that_are_not_healed_for_an_hour_are_told_once_and_their_end_once(warehouse: Warehouse) -> None:
+def test_suspects_that_are_not_healed_for_an_hour_are_reported_once_and_their_end_once(warehouse: Warehouse) -> None:
     with clock.using(SimulatedClock()):
         ledger = note(warehouse, suspect("001A", 3), suspect("001B", 4))
         person = Person(warehouse, NoticeKind.OLD_SUSPECTS)
@@ -110,7 +110,7 @@ def test_suspects_that_are_not_healed_for_an_hour_are_told_once_and_their_end_on
         assert person.hears() == ["Account: what was suspect for long was read back. (/data/ChangeEvents)"]
 
 
-def test_a_refused_read_is_told_with_its_remedy_and_so_is_its_end(warehouse: Warehouse) -> None:
+def test_a_refused_read_is_reported_with_its_remedy_and_so_is_its_end(warehouse: Warehouse) -> None:
     person = Person(warehouse, NoticeKind.REFUSED_READS, NoticeKind.SUSPECTS, NoticeKind.OLD_SUSPECTS, org="emea")
     person.hears()
     why = "Contact: the user has no View All. Give it to them"
@@ -121,7 +121,7 @@ def test_a_refused_read_is_told_with_its_remedy_and_so_is_its_end(warehouse: War
     assert person.hears() == ["emea: Contact: reads of the org are applied again."]
 
 
-def test_a_lost_checkpoint_is_told_once_but_not_one_that_was_bridged_before_the_first_look(
+def test_a_lost_checkpoint_is_reported_once_but_not_one_that_was_bridged_before_the_first_look(
     warehouse: Warehouse,
 ) -> None:
     note_lost_checkpoint(warehouse, CHANNEL, 10, "expired", clock.now_ms(), None)  # no entity waits for it
@@ -134,7 +134,7 @@ def test_a_lost_checkpoint_is_told_once_but_not_one_that_was_bridged_before_the_
     assert person.hears() == []
 
 
-def test_changed_columns_are_told_once_each(warehouse: Warehouse) -> None:
+def test_changed_columns_are_reported_once_each(warehouse: Warehouse) -> None:
     def column(name: str) -> pa.Field:
         return pa.field(name, pa.string())
 
@@ -155,7 +155,7 @@ def test_changed_columns_are_told_once_each(warehouse: Warehouse) -> None:
     assert person.hears() == []  # new, and not changed
 
 
-def test_who_is_late_is_told_once_and_that_it_has_caught_up_once(
+def test_who_is_late_is_reported_once_and_that_it_has_caught_up_once(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = Person(warehouse, NoticeKind.LATE)

@@ -48,7 +48,7 @@ class Reader:
         self.read += [each.key for each in notices]
 
 
-def test_what_stands_is_told_once_and_its_end_once() -> None:
+def test_what_stands_is_reported_once_and_its_end_once() -> None:
     outbox = looked(looked(Outbox(), LATE, "Account"), LATE, "Account", "Contact")
     assert waiting(outbox) == ["+Account", "+Contact"]
     assert waiting(looked(outbox, LATE, "Contact")) == ["+Account", "+Contact", "-Account"]

@@ -108,7 +108,7 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(scripts: Path, tmp_pat
             for change in transaction.changes
             if change.after is not None
         ]
-        told = [
+        reported = [
             (
                 event["payload"]["ChangeEventHeader"]["transactionKey"],
                 event["payload"]["Phone"],
@@ -116,8 +116,8 @@ def test_the_pubsub_client_subscribes_resumes_and_commits(scripts: Path, tmp_pat
             )
             for event in read["all"]
         ]
-        assert [each[:2] for each in told] == [each[:2] for each in oracle[:4]]
-        assert [set(each[2]) for each in told] == [set(each[2]) - {"SystemModstamp"} for each in oracle[:4]]
+        assert [each[:2] for each in reported] == [each[:2] for each in oracle[:4]]
+        assert [set(each[2]) for each in reported] == [set(each[2]) - {"SystemModstamp"} for each in oracle[:4]]
         assert {event["payload"]["ChangeEventHeader"]["recordIds"][0] for event in read["all"]} == {account}
         assert [event["payload"]["Phone"] for event in read["later"]] == ["2", "3"]
         assert [event["payload"]["Phone"] for event in read["committed"]["events"]] == ["0", "1", "2"]

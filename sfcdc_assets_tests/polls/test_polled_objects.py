@@ -56,7 +56,7 @@ def objects_named(*names: str) -> tuple[ObjectSummary, ...]:
         ("RecentlyViewed", "has looked at"),
     ],
 )
-def test_what_everything_leaves_out_is_told_with_the_reason(name: str, why: str) -> None:
+def test_what_everything_leaves_out_is_reported_with_the_reason(name: str, why: str) -> None:
     found = polled_objects(PollSettings(("*",)), objects_named("Account", name))
     assert found.polled == ("Account",)
     assert why in found.left_out[name]
@@ -74,6 +74,6 @@ def test_what_is_not_worth_it_is_taken_by_a_pattern_of_its_own() -> None:
     assert polled_objects(PollSettings(("*", "EventBus*")), objects).polled == ("Account", "EventBusSubscriber")
 
 
-def test_what_is_excluded_is_not_told_as_left_out() -> None:
+def test_what_is_excluded_is_not_reported_as_left_out() -> None:
     objects = objects_named("Account", "SiteDetail")
     assert polled_objects(PollSettings(("*",), ("Site*",)), objects).left_out == {}

@@ -19,10 +19,9 @@ from sfcdc_assets.salesforce.errors import (
     RequestRefused,
     UnexpectedAnswer,
 )
-from sfcdc_assets.salesforce.limits import limits
+from sfcdc_assets.salesforce.limits import limits, record_counts
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.query import count, query_rows
-from sfcdc_assets.salesforce.record_counts import record_counts
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets_tests.salesforce.scripted_org import Answer, refusal

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 from pyspark import SparkConf
 
 from sfcdc_assets.doctor.machine import java
-from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.spark.class_archive import with_archive
 from sfcdc_assets.spark.cluster import spark_address
 from sfcdc_assets.spark.session import spark_options
@@ -62,19 +63,17 @@ def test_options_of_a_cluster_manager_reach_spark_unchanged(
     assert {name: conf[name] for name in options} == options
 
 
-def test_addresses_of_this_machine_alone_are_for_a_local_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert spark_options(load_settings())["spark.driver.host"] == "127.0.0.1"
-    monkeypatch.setenv("SFCDC_SPARK_MASTER", "spark://master:7077")
-    found = spark_options(load_settings())
+def test_addresses_of_this_machine_alone_are_for_a_local_spark() -> None:
+    assert spark_options(Settings())["spark.driver.host"] == "127.0.0.1"
+    found = spark_options(Settings(spark_master="spark://master:7077"))
     assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.driver.extraJavaOptions"} & set(found)
 
 
 def test_jvms_of_a_cluster_start_quickly_and_keep_the_options_that_its_users_and_administrators_give_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SFCDC_SPARK_MASTER", "yarn")
     monkeypatch.setenv("SFCDC_SPARK_CONF_spark.executor.extraJavaOptions", "-XX:+UseG1GC")
-    found = spark_options(load_settings())
+    found = spark_options(Settings(spark_master="yarn"))
     assert found["spark.executor.extraJavaOptions"] == "-XX:+UseG1GC"
     for process in ("driver", "executor"):
         assert found[f"spark.{process}.defaultJavaOptions"] == "-XX:TieredStopAtLevel=1"  # no collector beside theirs
@@ -93,25 +92,22 @@ def test_jvms_of_a_cluster_start_quickly_and_keep_the_options_that_its_users_and
 def test_a_session_that_says_how_many_cores_it_takes_has_three_tasks_for_each(
     options: dict[str, str], cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SFCDC_SPARK_MASTER", "spark://master:7077")
     for name, value in options.items():
         monkeypatch.setenv(f"SFCDC_SPARK_CONF_{name}", value)
-    assert spark_options(load_settings())["spark.sql.shuffle.partitions"] == str(3 * cores)
+    assert spark_options(Settings(spark_master="spark://master:7077"))["spark.sql.shuffle.partitions"] == str(3 * cores)
 
 
 def test_a_client_of_spark_connect_sets_what_a_client_may_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SFCDC_SPARK_REMOTE", "sc://server:15002")
     monkeypatch.setenv("SFCDC_SPARK_CONF_SPARK__SQL__SHUFFLE__PARTITIONS", "48")
-    found = spark_options(load_settings())
+    found = spark_options(Settings(spark_remote=SecretStr("sc://server:15002")))
     assert found.pop("spark.remote") == "sc://server:15002"
     assert found["spark.sql.shuffle.partitions"] == "48"
     assert [name for name in found if not name.startswith("spark.sql.")] == []
 
 
-def test_the_token_in_a_url_of_spark_connect_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_in_a_url_of_spark_connect_is_in_no_message() -> None:
     url = "sc://user@host.example.com:443/;token=dapi-secret;x-databricks-cluster-id=0301-1"
-    monkeypatch.setenv("SFCDC_SPARK_REMOTE", url)
-    settings = load_settings()
+    settings = Settings(spark_remote=SecretStr(url))
     assert spark_address(settings) == "sc://host.example.com:443"
     assert spark_options(settings)["spark.remote"] == url
     shown = [

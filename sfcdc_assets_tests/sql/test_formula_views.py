@@ -73,17 +73,17 @@ def test_a_version_has_the_last_values_that_were_read_while_it_was_the_records(t
     formulas, kept = opened.pop("formula_values"), opened.pop("earlier_formula_values")
     of = EntityTables("Account", opened, formulas=formulas, earlier_formulas=kept)
     shown = partial(relation, location=partial(location, warehouse))
-    assert told(of, shown) == [
+    assert reported(of, shown) == [
         ("value 1", read_at[1]),
         (None, None),
         ("value 2", read_at[2]),
         ("value 3", read_at[3]),
     ]
     early = read_at[0] + timedelta(minutes=1)
-    assert told(of, shown, early) == [("value 0", read_at[0])], "what was read later was not known then"
+    assert reported(of, shown, early) == [("value 0", read_at[0])], "what was read later was not known then"
 
 
-def told(of: EntityTables, rows: Rows, at: datetime | None = None) -> list[tuple[str | None, datetime | None]]:
+def reported(of: EntityTables, rows: Rows, at: datetime | None = None) -> list[tuple[str | None, datetime | None]]:
     """What the view of history says of the formula, version by version, and as of when."""
     first, *_ = entity_views(of, rows, at)
     with duckdb.connect() as connection:

@@ -157,7 +157,7 @@ def test_the_values_of_labels_are_escaped_and_no_text_of_an_error_is_among_them(
     assert value(found, "entity_rows", entity=name, org="emea") == 12
     assert value(found, "cuts", org="emea") == 6
     text = metrics_text(STATUS)
-    assert not any(told in text for told in ("expired", "why", "is damaged"))
+    assert not any(reported in text for reported in ("expired", "why", "is damaged"))
 
 
 def test_500_entities_are_some_thousand_series_and_the_number_does_not_depend_on_what_they_hold() -> None:

@@ -73,7 +73,7 @@ def test_siblings_that_say_the_same_are_counted_and_not_compared() -> None:
     assert left == alike[3:]
 
 
-def test_after_a_break_of_the_order_nothing_can_be_told() -> None:
+def test_after_a_break_of_the_order_nothing_can_be_reported() -> None:
     before = checkpoint(ResumePoint(b"1"), 1)
     lost = StreamCheckpoint(CHANNEL, 2, 2)
     begun_again = StreamCheckpoint(CHANNEL, 2, 2, resume=ResumePoint(b"1"), begun=EARLIEST, begun_at_ms=2)

@@ -341,9 +341,9 @@ def test_whatever_an_org_did_every_certain_value_was_the_records(org: Org, data:
     certain = certain if certain is None else {*certain, "CreatedDate", "CreatedById"}
     known = {"Id": "001", "CreatedDate": T0, "CreatedById": ANN}
     first = FirstVersion({**state, **known}, at(first_at), certain)
-    is_told = data.draw(st.sets(st.sampled_from(list(STATES))))
+    is_reported = data.draw(st.sets(st.sampled_from(list(STATES))))
     later = data.draw(st.sampled_from([0.0, 0.0, 7.0]))
-    since = {name: at(max(time, org.horizon) + later) for name, time in org.tracked_from.items() if name in is_told}
+    since = {name: at(max(time, org.horizon) + later) for name, time in org.tracked_from.items() if name in is_reported}
     found = fold_history(COLUMNS, first, org.rows, since)
     assert_they_follow(found.versions, first)
     for version in found.versions:
@@ -352,8 +352,8 @@ def test_whatever_an_org_did_every_certain_value_was_the_records(org: Org, data:
         for moment in range(int(start), int(stop)):
             was = {**org.state(moment + 1), **known}
             assert {name: was[name] for name in version.values} == version.values, (moment, version)
-    told = {name for name in is_told if name not in VALUELESS and name not in LOOKUPS}
-    assert not {each.field for each in found.misfits if each.why is Why.GAP} & told
+    reported = {name for name in is_reported if name not in VALUELESS and name not in LOOKUPS}
+    assert not {each.field for each in found.misfits if each.why is Why.GAP} & reported
 
 
 def assert_they_follow(versions: Sequence[PastVersion], first: FirstVersion) -> None:

@@ -28,7 +28,7 @@ class Difference:
 
 def differences(tables: Tables) -> list[Difference]:
     """Return what does not hold of the tables after a batch."""
-    told = _told(tables)
+    reported = _reported(tables)
     rows, past = tables.rows, tables.superseded
     current = rows.filter(pl.col("_change_type").is_not_null()).with_columns(
         pl.lit(None, pl.Int64).alias("_superseded_at")
@@ -37,14 +37,14 @@ def differences(tables: Tables) -> list[Difference]:
     versions = pl.concat([past.select(names), current.select(names)])
     found = [
         Difference("one row of a record", rows.filter(pl.col("Id").is_duplicated())),
-        *_of_rows(rows, told),
-        *_of_versions(versions, told, tables),
+        *_of_rows(rows, reported),
+        *_of_versions(versions, reported, tables),
         *_of_texts(tables),
     ]
     return [each for each in found if each.rows.height]
 
 
-def _told(tables: Tables) -> pl.DataFrame:
+def _reported(tables: Tables) -> pl.DataFrame:
     """Return of each record what can be known: `known`, the position up to which all is told, by events or a read;
     `doubt`, that of the first event after its last read which does not tell all; `ahead`, up to where reads show more
     than their watermarks say, and `ahead_from`; `unseen`: nothing was ever told about the record as a whole."""
@@ -74,7 +74,7 @@ def _told(tables: Tables) -> pl.DataFrame:
         )
     )
     floor = first.reading.watermark
-    told_whole = (
+    reported_whole = (
         tables.stories.changes.filter(
             pl.col("change_type").is_in(["CREATE", "UNDELETE"]), pl.col("position").is_between(floor + 1, applied)
         )
@@ -82,7 +82,7 @@ def _told(tables: Tables) -> pl.DataFrame:
         .agg(pl.col("position").min().alias("whole"))
     )
     met = ids.join(of_reads, on="Id", how="left", maintain_order="left").join(
-        told_whole, on="Id", how="left", maintain_order="left"
+        reported_whole, on="Id", how="left", maintain_order="left"
     )
     since = pl.max_horizontal(pl.lit(floor), pl.col("read").fill_null(-1))
     open_entries = [each for each in tables.noted if each > tables.snapshots[-1].reading.watermark]
@@ -123,10 +123,10 @@ def _told(tables: Tables) -> pl.DataFrame:
     )
 
 
-def _of_rows(rows: pl.DataFrame, told: pl.DataFrame) -> list[Difference]:
+def _of_rows(rows: pl.DataFrame, reported: pl.DataFrame) -> list[Difference]:
     names = (*FIELDS, "_is_deleted", "_in_doubt", "_certain_fields")
     of_rows = rows.select("Id", *(pl.col(name).alias(f"row_{name}") for name in names))
-    met = told.join(of_rows, on="Id", how="left", maintain_order="left")
+    met = reported.join(of_rows, on="Id", how="left", maintain_order="left")
     has_row = pl.col("row__in_doubt").is_not_null()
     must_doubt = pl.col("is_surely_open") | (pl.col("is_entity_open") & (pl.col("row__is_deleted") == pl.lit(False)))
     may_doubt = must_doubt | (pl.col("doubt") < NEVER) | pl.col("is_entity_open") | (pl.col("ahead") > -1)
@@ -163,11 +163,11 @@ def _of_rows(rows: pl.DataFrame, told: pl.DataFrame) -> list[Difference]:
     ]
 
 
-def _of_versions(versions: pl.DataFrame, told: pl.DataFrame, tables: Tables) -> list[Difference]:
+def _of_versions(versions: pl.DataFrame, reported: pl.DataFrame, tables: Tables) -> list[Difference]:
     ends = pl.coalesce("_superseded_at", pl.min_horizontal(pl.col("known") + 1, "doubt"))
-    timed = versions.join(told.select("Id", "known", "doubt", "ahead", "ahead_from"), on="Id", how="left").with_columns(
-        end=ends
-    )
+    timed = versions.join(
+        reported.select("Id", "known", "doubt", "ahead", "ahead_from"), on="Id", how="left"
+    ).with_columns(end=ends)
     at_each = timed.join(
         tables.stories.truth.select("Id", "at", "life", *(pl.col(name).alias(f"true_{name}") for name in FIELDS)),
         on="Id",
@@ -190,7 +190,7 @@ def _of_versions(versions: pl.DataFrame, told: pl.DataFrame, tables: Tables) -> 
     floor = tables.snapshots[0].reading.watermark
     due = (
         events.join(
-            told.select("Id", "story", "known", "doubt", "ahead", "is_entity_open", "unseen"), on="Id", how="left"
+            reported.select("Id", "story", "known", "doubt", "ahead", "is_entity_open", "unseen"), on="Id", how="left"
         )
         .filter(
             pl.col("_position") > floor,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION
-from sfcdc_assets.apply.read_order import org_reads_in_order
+from sfcdc_assets.apply.plan import org_reads_in_order
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBack
@@ -113,14 +113,14 @@ class Tables:
         end = max(up_to, lowest, before.position, watermark)
         blocked = [each for each in self.noted if each > watermark]
         end = max(before.position, min([end, *(each - 1 for each in blocked)]))
-        told = [each for each in self.stories.overflows if lowest < each <= max(end, latest)]
-        found = next((each for each in told if watermark < each <= end), None)
+        reported = [each for each in self.stories.overflows if lowest < each <= max(end, latest)]
+        found = next((each for each in reported if watermark < each <= end), None)
         if found is not None:
             blocked.append(found)
             end = found - 1
         suspected = max(blocked, default=0)
         all_suspect = bool(blocked) and (bool(new) or before.suspected < suspected)
-        org_reads = self._placed(new, backs, sorted({*self.noted, *told, *blocked}))
+        org_reads = self._placed(new, backs, sorted({*self.noted, *reported, *blocked}))
         changes = self._changes(after, end, backs, max((each.reading.watermark for each in new), default=0))
         everything = rolls_back or all_suspect or bool(new)
         taken, others = self.rows, self.rows.clear()
@@ -202,9 +202,9 @@ class Tables:
 
     def _changes(self, after: pl.DataFrame, end: int, backs: list[Taken], snapshot: int) -> pl.DataFrame:
         """Return the events that are read: in each story up to the end, or the last watermark of its readings."""
-        floor, told = max(self.snapshots[0].reading.watermark, self.checkpoint.position), self.stories.changes
+        floor, reported = max(self.snapshots[0].reading.watermark, self.checkpoint.position), self.stories.changes
         if after.is_empty():
-            return told.filter(pl.col("position").is_between(floor, end, closed="right"))
+            return reported.filter(pl.col("position").is_between(floor, end, closed="right"))
         watermarks = [
             each.rows.select(
                 pl.col("Id").str.head(-1).alias("story"), pl.lit(each.reading.watermark, pl.Int64).alias("read_to")
@@ -217,7 +217,7 @@ class Tables:
             .agg(pl.col("read_to").max())
         )
         whole = (
-            told.with_columns(pl.col("record_id").str.head(-1).alias("story"))
+            reported.with_columns(pl.col("record_id").str.head(-1).alias("story"))
             .join(after, on="story", how="left", maintain_order="left")
             .join(read_to, on="story", how="left", maintain_order="left")
         )

@@ -69,7 +69,7 @@ class Stories:
         """Number the stories from `first` on."""
         length = len(stories[0].events)
         overflows = _overflows(stories[0])
-        told: list[dict[str, object]] = []
+        reported: list[dict[str, object]] = []
         truth: list[tuple[object, ...]] = []
         opening: list[tuple[object, ...]] = []
         for number, story in enumerate(stories, first):
@@ -84,7 +84,7 @@ class Stories:
                         now[each] = after(was, event.kind, position)
                         if event.kind == OVERFLOW:
                             continue
-                        told.append(change(ids[each], position, event.kind, was, now[each]))
+                        reported.append(change(ids[each], position, event.kind, was, now[each]))
                         kind = KINDS[event.kind]
                         if kind.opens or kind.change_type == "UPDATE":
                             opening.append((ids[each], position, not kind.opens, event.kind == "broken diff"))
@@ -99,7 +99,7 @@ class Stories:
             stories,
             length,
             overflows,
-            arrow_frame(pa.Table.from_pylist(told, schema=CHANGES)),
+            arrow_frame(pa.Table.from_pylist(reported, schema=CHANGES)),
             pl.DataFrame(truth, schema=shape | rest, orient="row"),
             pl.DataFrame(opening, OPENING, orient="row"),
         )

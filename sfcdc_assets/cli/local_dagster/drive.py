@@ -13,8 +13,7 @@ from contextlib import ExitStack, nullcontext
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.channel_sync import ChannelSync
-from sfcdc_assets.cli.local_dagster.channel_turn import Turn, look_and_run
-from sfcdc_assets.cli.local_dagster.channel_watch import ChannelWatch
+from sfcdc_assets.cli.local_dagster.channel_turn import ChannelWatch, Turn, look_and_run
 from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
 from sfcdc_assets.cli.local_dagster.instance import dagster_instance
 from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack, read_formulas, write_views

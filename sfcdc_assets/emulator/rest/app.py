@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from sfcdc_assets.emulator.cometd.routes import cometd_routes
@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.errors import ApiError, OrgUnavailableError
 from sfcdc_assets.emulator.events.platform_events.event_publishing import EventPublisher
 from sfcdc_assets.emulator.faults.rest_faults import RestFaultMiddleware, RestFaults
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.api_request import ApiRequest
 from sfcdc_assets.emulator.rest.async_bulk import async_bulk_routes
 from sfcdc_assets.emulator.rest.bulk_ingest import add_bulk_ingest
 from sfcdc_assets.emulator.rest.bulk_query import add_bulk_query
@@ -45,7 +46,6 @@ from sfcdc_assets.emulator.rest.soap import soap_routes
 from sfcdc_assets.emulator.rest.sobjects import add_sobjects
 from sfcdc_assets.emulator.rest.streaming_objects import STREAMING_OBJECTS, add_streaming_objects, streaming_rows
 from sfcdc_assets.emulator.rest.tooling import add_tooling
-from sfcdc_assets.emulator.rest.versions import version_routes
 from sfcdc_assets.emulator.serving.certificate import LOOPBACK_NAMES
 from sfcdc_assets.emulator.serving.sessions import Sessions
 from sfcdc_assets.webserver.same_origin import SameOriginMiddleware
@@ -141,3 +141,26 @@ def _unavailable(_request: Request, error: Exception) -> Response:
 def _unknown_exception(_request: Request, _error: Exception) -> Response:
     """Answer for a fault in this program as for one in Salesforce; the server's log has the traceback."""
     return error_response([ApiError("UNKNOWN_EXCEPTION", "An unexpected error occurred.", status=500)])
+
+
+_RESOURCES = ("composite", "jobs", "limits", "query", "queryAll", "recent", "search", "sobjects", "tooling")
+
+
+def version_routes(context: RestContext) -> list[Route]:
+    """`GET /services/data`, which needs no token, and the list of resources of a version, which does."""
+
+    def versions(_request: Request) -> Response:
+        return JSONResponse(
+            [
+                {"label": f"API {number}", "url": f"/services/data/v{number}.0", "version": f"{number}.0"}
+                for number in context.org.settings.api_versions
+            ]
+        )
+
+    def resources(request: ApiRequest) -> Response:
+        identity = f"{request.base_url}/id/{context.org.organization_id}/{request.user_id}"
+        return JSONResponse({name: f"{request.data_path}/{name}" for name in _RESOURCES} | {"identity": identity})
+
+    context.add("", {"GET": resources})
+    context.add("/", {"GET": resources})
+    return [Route("/services/data", versions), Route("/services/data/", versions)]

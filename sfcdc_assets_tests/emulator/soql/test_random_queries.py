@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.emulator.rest.child_records import add_children
+from sfcdc_assets.emulator.rest.query import add_children
 from sfcdc_assets.emulator.rest.record_json import record_json
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets_tests.emulator.soql.evaluation import Evaluation

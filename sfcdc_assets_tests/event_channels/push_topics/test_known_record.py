@@ -17,7 +17,7 @@ VALUES = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.integers(0, 3),
 @st.composite
 def notifications(draw: st.DrawFn) -> list[Known]:
     """Of one record. Times and replay ids collide often; a position is one notification's."""
-    told = draw(
+    reported = draw(
         st.lists(
             st.tuples(
                 st.none() | st.integers(0, 3), st.integers(8, 12), st.sampled_from(["updated", "deleted"]), VALUES
@@ -29,7 +29,7 @@ def notifications(draw: st.DrawFn) -> list[Known]:
         Known.of_notification(
             Stamp.of_notification(created, str(replay).encode(), position), kind, {} if kind == "deleted" else values
         )
-        for position, (created, replay, kind, values) in enumerate(told, 1)
+        for position, (created, replay, kind, values) in enumerate(reported, 1)
     ]
 
 

@@ -132,10 +132,10 @@ def test_what_the_guide_calls_unsupported_is_refused_with_its_text_and_what_to_c
     assert text in refused.value.text
     assert refused.value.remedy
     if "NotifyForFields" not in refused.value.text:
-        with pytest.raises(QueryError) as told:
+        with pytest.raises(QueryError) as reported:
             query_of_the_org(query, DEFINITIONS, frozenset())
         if query not in REFUSED_AS_SOQL:
-            assert text in told.value.message, "the emulated org says the same"
+            assert text in reported.value.message, "the emulated org says the same"
 
 
 def test_an_alias_of_the_object_is_no_relationship() -> None:

@@ -141,16 +141,16 @@ def test_after_a_run_that_failed_the_next_ones_wait_for_longer_and_longer(
 
 
 def test_a_sync_packs_too_and_does_not_fail_with_it(warehouse: Warehouse, instance: dg.DagsterInstance) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     for position in range(1, MANY + 1):
         land(warehouse, ALL, [position])
-    pack(instance, load_settings(), told.append)
-    assert (told, files(warehouse)) == (["small files are packed"], 1)
-    pack(instance, load_settings(), told.append)
-    assert told == ["small files are packed"]
+    pack(instance, load_settings(), reported.append)
+    assert (reported, files(warehouse)) == (["small files are packed"], 1)
+    pack(instance, load_settings(), reported.append)
+    assert reported == ["small files are packed"]
     for position in range(MANY + 1, 2 * MANY + 1):
         land(warehouse, ALL, [position])
     newest = RawEvents.open(warehouse).table.files()[0].path
     (warehouse.folder / "raw_events" / newest).write_bytes(b"none")
-    pack(instance, load_settings(), told.append)
-    assert "is damaged" in told[-1]
+    pack(instance, load_settings(), reported.append)
+    assert "is damaged" in reported[-1]

@@ -268,11 +268,11 @@ def test_a_file_that_a_batch_replaced_meanwhile_is_left_to_it(life: QuietLife, m
 def test_files_without_statistics_are_taken_to_hold_any_id(life: QuietLife) -> None:
     state = CurrentState.open(life.warehouse, ENTITY)
     assert state is not None
-    root, untold = life.warehouse.folder / STATE, []
+    root, without_statistics = life.warehouse.folder / STATE, []
     for path, file in state.files().items():
         (root / f"untold-{path}").write_bytes((root / path).read_bytes())
-        untold.append(NewFile(f"untold-{path}", file.size, json.dumps({"numRecords": file.rows})))
-    state.table.pack_files([PackedFiles(untold, list(state.files().values()))])
+        without_statistics.append(NewFile(f"untold-{path}", file.size, json.dumps({"numRecords": file.rows})))
+    state.table.pack_files([PackedFiles(without_statistics, list(state.files().values()))])
     life.update(life.ids()[3], Site="found all the same")
     life.catch_up()
     life.assert_equal()

@@ -147,8 +147,8 @@ def test_no_event_before_an_entry_about_the_entity_waits_for_it_however_many_bat
         assert (life.rows()[record_id]["Name"], life.rows()[record_id]["_in_doubt"]) == ("three", True)
         life.snapshot()
         life.catch_up()
-        told = sorted((row for row in life.layers()["history"] if row["Id"] == record_id), key=in_order)
-        assert [row["Name"] for row in told if row["_change_type"] == "UPDATE"] == names
+        reported = sorted((row for row in life.layers()["history"] if row["Id"] == record_id), key=in_order)
+        assert [row["Name"] for row in reported if row["_change_type"] == "UPDATE"] == names
         life.assert_equal()
 
 

@@ -59,14 +59,14 @@ def living(rows: list[dict[str, Any]]) -> Rows:
 
 
 def test_history_cuts_and_rebuilt_layers_tell_what_the_org_did(lived: Lived) -> None:
-    assert_history_tells_any_moment(lived)
+    assert_history_shows_any_moment(lived)
     assert_versions_follow_one_another(lived)
     assert_each_cut_is_a_transaction_boundary(lived)
     assert_explained(lived)
     assert_rebuilding_gives_the_same_rows(lived)
 
 
-def assert_history_tells_any_moment(lived: Lived) -> None:
+def assert_history_shows_any_moment(lived: Lived) -> None:
     times = sorted({each.commit_timestamp for each in lived.transactions})
     for committed in lived.dice.sample(times, min(6, len(times))):
         moment = datetime.fromtimestamp(committed / 1000, UTC) + timedelta(milliseconds=1)

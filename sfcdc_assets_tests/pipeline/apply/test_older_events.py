@@ -14,7 +14,7 @@ from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
@@ -108,8 +108,7 @@ def test_nothing_is_landed_twice_after_a_lost_checkpoint_though_something_new_co
 ) -> None:
     with stream(tmp_path) as watched:
         watched.update(0, Name="older than the start")
-        monkeypatch.setenv("SFCDC_REPLAY_PRESET", "LATEST")
-        with connect(load_settings()) as connected:
+        with connect(Settings(replay_preset="LATEST")) as connected:
             reader = ChannelReader(watched.warehouse, connected, CHANNEL, SETTLE)
             reader.land(PATIENCE)
             for number in range(150):
@@ -117,7 +116,6 @@ def test_nothing_is_landed_twice_after_a_lost_checkpoint_though_something_new_co
             for _ in range(3):
                 reader.land(PATIENCE)
             reader.close()
-        monkeypatch.setenv("SFCDC_REPLAY_PRESET", "EARLIEST")
         watched.org.change_instance()
         monkeypatch.setattr(land_module, "COMMIT_EVENTS", 10)
         with connect(load_settings()) as connected:

@@ -99,7 +99,7 @@ def test_only_the_users_whose_list_left_something_open_were_read_back(users: Use
     assert unhealed(users.pipeline) == []
 
 
-def test_a_checkbox_switched_on_and_off_in_one_sync_is_certain_only_where_it_was_told(
+def test_a_checkbox_switched_on_and_off_in_one_sync_is_certain_only_where_it_was_reported(
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on(users.pipeline, monkeypatch)

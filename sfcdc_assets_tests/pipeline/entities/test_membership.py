@@ -260,11 +260,11 @@ def test_the_org_that_does_not_list_members_tells_it_when_it_does_again(synced: 
 
 def test_the_members_are_noted_with_what_the_org_says_of_them(synced: EmulatedPipeline) -> None:
     noted = noted_members(Warehouse(str(synced.warehouse)), CHANNEL)
-    (told,) = [each for each in synced.org.channels.members() if each.entity == "Account"]
+    (reported,) = [each for each in synced.org.channels.members() if each.entity == "Account"]
     account = noted["Account"]
     assert account is not None
-    assert (account.id[:15], account.filter_expression) == (told.id[:15], None)
-    assert account.created_at == datetime.fromtimestamp(told.created // 1000, UTC)
+    assert (account.id[:15], account.filter_expression) == (reported.id[:15], None)
+    assert account.created_at == datetime.fromtimestamp(reported.created // 1000, UTC)
 
 
 def test_a_field_that_is_hidden_and_shown_again_is_read_again(synced: EmulatedPipeline) -> None:

@@ -161,7 +161,7 @@ def test_a_delete_begins_no_erased_record_anew_unless_something_else_did_before(
     assert named_by("DELETE") == [[PERSON]]
 
 
-def test_companions_are_told_by_their_names() -> None:
+def test_companions_are_recognised_by_their_names() -> None:
     assert companions_of("Contact") == ("ContactHistory", "ContactFeed", "ContactShare", "ContactTag")
     assert companions_of("Visit__c")[0] == "Visit__History"
     assert columns_of_parent("ContactShare") == ("ContactId", "ParentId")

@@ -8,7 +8,7 @@ from sfcdc_assets.lake.erasure.erase import erase, find
 from sfcdc_assets.lake.tables.erasure_receipts import OnNewEvent
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets_tests.leaks import files_with
-from sfcdc_assets_tests.pipeline.event_channels.test_push_topics import CHANNEL, Topic, topic
+from sfcdc_assets_tests.pipeline.event_channels.topic import CHANNEL, Topic, topic
 
 __all__ = ["topic"]
 

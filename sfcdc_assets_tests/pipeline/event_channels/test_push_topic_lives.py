@@ -21,7 +21,7 @@ from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.event_channels.test_push_topics import CHANNEL, QUERY
+from sfcdc_assets_tests.pipeline.event_channels.topic import CHANNEL, QUERY
 
 SEEDS = (1, 4)
 STEPS = 40

@@ -54,7 +54,7 @@ class Checks:
         """All but rebuilding, which changes the tables."""
         self.current_state_equals_the_org()
         self.versions_follow_one_another()
-        self.history_tells_any_moment()
+        self.history_shows_any_moment()
         self.each_cut_is_a_transaction_boundary()
         self.nothing_is_suspect_without_a_reason()
         assert_reported_as_counted(self._life)
@@ -69,7 +69,7 @@ class Checks:
                 assert found.pop(record_id)["_is_deleted"], f"{entity} {record_id}: gone for good"
             self._compare(entity, found, expected, now, "at the end")
 
-    def history_tells_any_moment(self) -> None:
+    def history_shows_any_moment(self) -> None:
         first = {s.entity: s.done_at for s in reversed(self._life.diary.snapshots)}
         moments = [time for time in self._moments() if time >= min(first.values())]
         for moment in sorted({*self._dice.sample(moments, min(INSTANTS, len(moments))), *moments[-1:]}):
@@ -151,7 +151,7 @@ class Checks:
         ends = [*times[1:], self._life.clock()]
         return [self._dice.randrange(time, end) for time, end in zip(times, ends, strict=True) if end > time]
 
-    def _tells(self, entity: str, row: Mapping[str, Any], name: str, value: Any) -> bool:
+    def _shows(self, entity: str, row: Mapping[str, Any], name: str, value: Any) -> bool:
         """Whether a row has a value; one of a field whose type has changed since in a form without loss, or beside."""
         column = name if name in row else next((other for other in row if other.lower() == name.lower()), name)
         if row.get(column) == value:
@@ -180,7 +180,7 @@ class Checks:
             wrong = {
                 name: (row.get(name), value)
                 for name, value in wanted.items()
-                if not self._tells(entity, row, name, value) and not blind.cover(entity, record_id, name, moment)
+                if not self._shows(entity, row, name, value) and not blind.cover(entity, record_id, name, moment)
             }
             assert not wrong, f"{entity} {record_id} {when}: (table, org) of {wrong}"
 

@@ -76,22 +76,24 @@ class Consumers:
         if consumer.earlier and self._dice.random() < LOOKS_BACK:
             token, state = self._dice.choice(consumer.earlier)
             with suppress(_Expired):
-                told, _ = self._changes(cut, entity, token)
-                assert_told_once(told, state, now, f"{entity} since {token}")
+                reported, _ = self._changes(cut, entity, token)
+                assert_reported_once(reported, state, now, f"{entity} since {token}")
                 if self._dice.random() < IN_SQL:
-                    assert in_order(in_sql(cut, entity, token)) == in_order(told), f"{entity} since {token}"
+                    assert in_order(in_sql(cut, entity, token)) == in_order(reported), f"{entity} since {token}"
         try:
-            told, token = self._changes(cut, entity, consumer.token)
+            reported, token = self._changes(cut, entity, consumer.token)
             versions, _ = self._changes(cut, entity, consumer.token, versions=consumer.token is not None)
         except _Expired:
             self._of[entity] = Consumer()
             return
-        assert_told_once(told, consumer.state, now, f"{entity} since {consumer.token}")
+        assert_reported_once(reported, consumer.state, now, f"{entity} since {consumer.token}")
         if self._dice.random() < IN_SQL:
-            assert in_order(in_sql(cut, entity, consumer.token)) == in_order(told), f"{entity} since {consumer.token}"
+            assert in_order(in_sql(cut, entity, consumer.token)) == in_order(reported), (
+                f"{entity} since {consumer.token}"
+            )
         had = with_new_columns(consumer.state, now)
         assert fold(had, versions) == now, f"{entity}: versions since {consumer.token}"
-        consumer.state, consumer.token = fold(had, told), token
+        consumer.state, consumer.token = fold(had, reported), token
         assert consumer.state == now, entity
         nothing, same = self._changes(cut, entity, token)
         assert (nothing, same) == ([], token)
@@ -103,7 +105,7 @@ class Consumers:
         self, cut: ConsistentCut, entity: str, token: str | None, *, versions: bool = False
     ) -> tuple[list[dict[str, Any]], str]:
         try:
-            told, after = cut.changes_since(entity, token, versions=versions)
+            reported, after = cut.changes_since(entity, token, versions=versions)
         except ChangesExpired as error:
             self.calls[error.reason] += 1
             raise _Expired from error
@@ -111,7 +113,7 @@ class Consumers:
         rows = Table(f"current_state/{entity}", cut[f"current_state/{entity}"])
         if token is not None and Checkpoint.of(rows, "").rolled_back_in > reasons.Token.parse(token, entity).batch:
             self.calls["through a way back"] += 1
-        return told.to_pylist(), after
+        return reported.to_pylist(), after
 
 
 class _Expired(Exception):
@@ -139,19 +141,19 @@ def in_sql(cut: ConsistentCut, entity: str, token: str | None) -> list[dict[str,
     return found.to_pylist()
 
 
-def in_order(told: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def in_order(reported: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """By record; the names of fields in the order of columns."""
-    return sorted((dict(row) for row in told), key=lambda row: str(row["Id"]))
+    return sorted((dict(row) for row in reported), key=lambda row: str(row["Id"]))
 
 
 def fields(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if not name.startswith("_")}
 
 
-def fold(state: State, told: Iterable[Mapping[str, Any]]) -> State:
+def fold(state: State, reported: Iterable[Mapping[str, Any]]) -> State:
     """What a consumer has after what it was told."""
     after = dict(state)
-    for row in told:
+    for row in reported:
         if row["_op"] == "delete":
             after.pop(row["Id"], None)
         else:
@@ -159,11 +161,11 @@ def fold(state: State, told: Iterable[Mapping[str, Any]]) -> State:
     return after
 
 
-def assert_told_once(told: list[dict[str, Any]], before: State, now: State, what: str) -> None:
+def assert_reported_once(reported: list[dict[str, Any]], before: State, now: State, what: str) -> None:
     """Each record once, with what it was; and those that are not told are as they were."""
     before = with_new_columns(before, now)
-    of_record = {row["Id"]: row for row in told}
-    assert len(of_record) == len(told), f"{what}: told twice"
+    of_record = {row["Id"]: row for row in reported}
+    assert len(of_record) == len(reported), f"{what}: told twice"
     for record_id in before.keys() | now.keys():
         was, is_now, row = before.get(record_id), now.get(record_id), of_record.get(record_id)
         where = f"{what}: {record_id}"

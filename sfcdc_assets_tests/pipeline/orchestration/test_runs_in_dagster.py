@@ -101,12 +101,12 @@ def test_a_run_has_a_step_for_each_entity_with_work_and_plans_nothing_that_it_do
     steps = [event.step_key for event in events_of(synced, run, dg.DagsterEventType.STEP_SUCCESS)]
     assert steps == ["land", "prepare", "apply[Account]", "cut", "follow", "check"]
     assert events_of(synced, run, dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED) == []
-    told = {
+    materialized = {
         (event.asset_key.path[-1], event.partition)
         for event in events_of(synced, run, dg.DagsterEventType.ASSET_MATERIALIZATION)
         if event.asset_key
     }
-    assert told == {(key.path[-1], "Account") for key in ASSETS.keys.of_tables} | {
+    assert materialized == {(key.path[-1], "Account") for key in ASSETS.keys.of_tables} | {
         ("consistent_cuts", None),
         ("ChangeEvents", None),
         ("account", None),
@@ -262,10 +262,10 @@ def test_a_partition_has_a_data_version_and_is_unsynced_when_its_input_or_its_co
 
     change_both(synced, "first")
     synced.settled_tick()
-    (told,) = materializations(synced, ASSETS.keys.current_state, "Account")
-    assert told.tags is not None
-    assert told.tags[DATA_VERSION_TAG] == str(synced.table("current_state/Account").version())
-    assert told.tags[CODE_VERSION_TAG] == specs.CODE_VERSION
+    (newest,) = materializations(synced, ASSETS.keys.current_state, "Account")
+    assert newest.tags is not None
+    assert newest.tags[DATA_VERSION_TAG] == str(synced.table("current_state/Account").version())
+    assert newest.tags[CODE_VERSION_TAG] == specs.CODE_VERSION
     assert status() is StaleStatus.FRESH
     clock.sleep(EVERY_SECONDS)  # what would be reported twice within minutes is held while the stream goes on
     change_both(synced, "second")
@@ -338,10 +338,10 @@ def test_a_person_materializes_an_entity_and_the_run_tells_version_checks_and_fi
     assert run.success, synced.failure(run)
     synced.assert_equal_to_the_org(["Account"])
     for key in ASSETS.keys.of_tables:
-        (told,) = materializations(synced, key, "Account")
-        assert told.tags is not None
-        assert told.tags[DATA_VERSION_TAG] == str(synced.table("current_state/Account").version())
-        assert told.tags[CODE_VERSION_TAG] == specs.CODE_VERSION
+        (newest,) = materializations(synced, key, "Account")
+        assert newest.tags is not None
+        assert newest.tags[DATA_VERSION_TAG] == str(synced.table("current_state/Account").version())
+        assert newest.tags[CODE_VERSION_TAG] == specs.CODE_VERSION
         assert materializations(synced, key, "Contact") == []
     assert {run_id for _, run_id in evaluated_in(synced).values()} == {run.run_id}
     assert len(materializations(synced, ASSETS.keys.raw_events, "Account")) == 1

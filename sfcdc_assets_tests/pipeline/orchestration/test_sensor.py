@@ -68,13 +68,13 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
     assert "the last transaction may not be complete yet" in str(description.skip_message)
     (added,) = description.dynamic_partitions_requests
     assert list(added.partition_keys) == ["Account", "Contact"]
-    told = [event for event in description.asset_events if isinstance(event, dg.AssetMaterialization)]
-    assert {(event.asset_key.path[-1], event.partition) for event in told} == {
+    reported = [event for event in description.asset_events if isinstance(event, dg.AssetMaterialization)]
+    assert {(event.asset_key.path[-1], event.partition) for event in reported} == {
         ("ChangeEvents", None),
         ("raw_events", "Account"),
         ("raw_events", "Contact"),
     }
-    figures = {event.partition: event.metadata for event in told}
+    figures = {event.partition: event.metadata for event in reported}
     assert [figures[each]["deliveries"].value for each in (None, "Account", "Contact")] == [2, 1, 1]
     assert cast(float, figures["Account"]["lag_seconds"].value) > 0
     assert landed(synced) == [1, 2]

@@ -103,10 +103,10 @@ def test_a_record_that_the_second_of_them_deleted_is_not_alive(
 
 def test_where_rest_does_not_lag_the_values_show_it_at_once(life: QuietLife) -> None:
     """However many there were: only one that tells no values, such as a gap, waits until REST has surely caught up."""
-    told, gap, untold, deleted = life.ids()[:4]
+    reported, gap, missing, deleted = life.ids()[:4]
     text = "a line\n" * 500
     for name in ("first", "second", "third"):
-        life.update(told, Name=name, Phone=name, Description=f"{text}{name}")
+        life.update(reported, Name=name, Phone=name, Description=f"{text}{name}")
         life.update(gap, Name=name)
         life.update(deleted, Name=name)
         life.clock.advance(10)
@@ -116,7 +116,7 @@ def test_where_rest_does_not_lag_the_values_show_it_at_once(life: QuietLife) -> 
         work.delete(ENTITY, deleted)
     life.server.faults.arm(Fault.INTERNAL_ERROR)
     life.update(gap, Name="fourth")
-    life.update(untold, Name="alone")
+    life.update(missing, Name="alone")
     life.clock.advance(LAG_MS)
     life.snapshot()
     life.catch_up()

@@ -14,8 +14,7 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables import gap_reconciliation
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY
 from sfcdc_assets.org_reads import vanished
-from sfcdc_assets.org_reads.accept_vanished import NothingToAccept, accept
-from sfcdc_assets.org_reads.vanished import RowsVanished
+from sfcdc_assets.org_reads.vanished import NothingToAccept, RowsVanished, accept
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers

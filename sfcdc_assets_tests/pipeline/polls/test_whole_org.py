@@ -122,14 +122,14 @@ def test_everything_that_can_be_read_is_a_table_that_equals_the_org(org: Emulate
     assert set(org.versions()) == {*READ, "RecordType"}
 
 
-def test_what_is_left_out_is_told_with_the_reason_by_status_and_doctor(org: EmulatedPipeline) -> None:
+def test_what_is_left_out_is_reported_with_the_reason_by_status_and_doctor(org: EmulatedPipeline) -> None:
     org.sync()
     left_out = json.loads(sfcdc("status", "--json").stdout)["left_out"]
     assert left_out.keys() >= {"EntityDefinition", "FlexQueueItem", "OutgoingEmail", "Reading__b", "SiteDetail"}
     assert left_out.keys().isdisjoint(READ)
-    told = in_one_line(sfcdc("status"))
-    assert "SFCDC_POLL leaves out" in told
-    assert "FlexQueueItem (it is the order of a queue" in told
+    reported = in_one_line(sfcdc("status"))
+    assert "SFCDC_POLL leaves out" in reported
+    assert "FlexQueueItem (it is the order of a queue" in reported
     found = in_one_line(sfcdc("doctor"))
     assert "a query has to name the part" in found
     assert "Files are not copied: Body" in found

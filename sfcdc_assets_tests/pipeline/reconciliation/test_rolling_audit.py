@@ -303,5 +303,5 @@ def evaluation(pipeline: EmulatedPipeline) -> dict[str, Any]:
     key = dg.AssetCheckKey(ASSETS.keys.current_state, "equals_the_org")
     (newest,) = pipeline.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.evaluation is not None
-    told = {name: value.value for name, value in newest.evaluation.metadata.items()}
-    return {"passed": newest.evaluation.passed, **told}
+    reported = {name: value.value for name, value in newest.evaluation.metadata.items()}
+    return {"passed": newest.evaluation.passed, **reported}

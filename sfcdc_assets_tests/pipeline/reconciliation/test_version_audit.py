@@ -57,11 +57,11 @@ def test_versions_of_one_position_are_in_order_whatever_the_order_of_rows() -> N
     found = pl.DataFrame(versions(before, answered, again), infer_schema_length=None)
     ties = found.filter(pl.col("_superseded_at") == 3).filter(pl.col("_position") == 3)
     assert (len(ties), ties["_valid_from"].n_unique()) == (2, 1)
-    told = ["CREATE", "REFETCH", "SNAPSHOT"]
+    reported = ["CREATE", "REFETCH", "SNAPSHOT"]
     for rows in permutations(range(len(found))):
         assert broken(found[list(rows)]) == []
         chain = value_chain(found[list(rows)], ["Name", "Count"]).filter(pl.col("field") == "Count")
-        assert chain["change_type"].to_list() == told
+        assert chain["change_type"].to_list() == reported
 
 
 def test_a_version_that_is_missing_is_found(life: QuietLife) -> None:
