@@ -3,7 +3,8 @@
 
 Salesforce reads these values when it delivers an event, not when the change was committed. So one that differs from the
 record's value at that position is no sign of drift if a later event of the batch brings it. If a later batch would, the
-read-back was not needed: it costs one read and never leaves a wrong value.
+read-back was not needed: it costs one read and never leaves a wrong value. Which values are certain does not depend on
+what a batch has of later events: one that differs leaves its column uncertain, explained or not, and blocks nothing.
 """
 
 from __future__ import annotations
@@ -23,21 +24,23 @@ CONTRADICTIONS = pl.Schema(
         ("commit_timestamp", pl.Datetime("us", "UTC")),
         ("column", pl.Int32()),
         ("field", pl.String()),
+        ("explained", pl.Boolean()),
     ]
 )
-"""One row for each value of an event that nothing explains: whose, where, and the column's index and name."""
+"""One row for each value of an event that the record does not have there: whose, where, the column's index and name,
+and whether a later event of the batch brings it."""
 _NONE = pl.DataFrame(schema=CONTRADICTIONS)
 
 
 def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Enriched values (`CONTRADICTIONS`) that are neither what the table has at their position nor what comes later.
+    """Enriched values (`CONTRADICTIONS`) that are not what the table has at their position.
 
     `base`: the key range's rows; `applied`: the changes (`CHANGES`, diffs replaced) folded onto them.
     """
     if not applied["enriched"].list.len().sum():
         return _NONE
     carried = _cells(applied, "enriched")
-    enriched = _unread(carried, base) if not carried.is_empty() else carried
+    enriched = _unread(carried, applied, base) if not carried.is_empty() else carried
     if enriched.is_empty():
         return _NONE
     concerned = enriched.select("record_id").unique()
@@ -51,13 +54,14 @@ def contradictions(base: pl.DataFrame, applied: pl.DataFrame, columns: Sequence[
 
 
 def suspects_of(contradictions: pl.DataFrame) -> pl.DataFrame:
-    """One entry (`SUSPECTS`) a record, at the first event that contradicts; its detail names the fields, never a
-    value."""
-    if contradictions.is_empty():
+    """One entry (`SUSPECTS`) a record, at the first event that shows what nothing explains; its detail names the
+    fields, never a value."""
+    unexplained = contradictions.filter(~contradictions["explained"])
+    if unexplained.is_empty():
         return NO_SUSPECTS
     at_first = pl.col("position") == pl.col("position").min().over("record_id")
     return (
-        contradictions.filter(at_first)
+        unexplained.filter(at_first)
         .group_by("record_id", "position", "commit_timestamp")
         .agg(pl.col("field").sort().str.join(", ").alias("fields"))
         .select(
@@ -71,18 +75,22 @@ def suspects_of(contradictions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _unread(enriched: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
-    """Return those of events that were committed after their row was read, if it was: a read may be ahead of its
-    watermark, and then the row tells more than such an event knew."""
+def _unread(enriched: pl.DataFrame, applied: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """Return all but those of a read row's first event, if that was committed before the read: a read may be ahead of
+    its watermark, and then the row tells more than such an event knew. Of the events after it the row tells no more
+    that it was read, wherever the batch ended."""
     reads = base.filter(pl.col("_transaction_key").is_null()).select("Id", pl.col("_commit_timestamp").alias("read_to"))
-    joined = enriched.join(reads, left_on="record_id", right_on="Id", how="left", maintain_order="left")
-    return joined.filter(pl.col("read_to").is_null() | (pl.col("commit_timestamp") > pl.col("read_to"))).drop("read_to")
+    first = applied.group_by("record_id").agg(pl.col("position").min().alias("first"))
+    of_reads = first.join(reads, left_on="record_id", right_on="Id", how="inner")
+    joined = enriched.join(of_reads, on="record_id", how="left", maintain_order="left")
+    is_known = (pl.col("position") == pl.col("first")) & (pl.col("commit_timestamp") <= pl.col("read_to"))
+    return joined.filter(~is_known.fill_null(value=False)).drop("read_to", "first")
 
 
 def _contradicted(
     index: int, column: Column, of_column: pl.DataFrame, changes: pl.DataFrame, rows: pl.DataFrame
 ) -> pl.DataFrame:
-    """Return the enriched values about one column that nothing explains."""
+    """Return the enriched values about one column that the record does not have at their position."""
     member, dtype = FROM_MEMBER[column.type]
     steps = changes.select("record_id", "position", pl.col(member).cast(dtype).alias("value"))
     start = rows.select(
@@ -98,11 +106,12 @@ def _contradicted(
     later = (
         unlike.join(steps.rename({"position": "brought_at", "value": "carried"}), on=["record_id", "carried"])
         .filter(pl.col("brought_at") > pl.col("position"))
-        .select("record_id", "position")
+        .select("record_id", "position", pl.lit(True).alias("explained"))
+        .unique()
     )
-    found = unlike.join(later, on=["record_id", "position"], how="anti")
     return (
-        found.with_columns(column=pl.lit(index), field=pl.lit(column.name))
+        unlike.join(later, on=["record_id", "position"], how="left", maintain_order="left")
+        .with_columns(pl.col("explained").fill_null(value=False), column=pl.lit(index), field=pl.lit(column.name))
         .select(CONTRADICTIONS.names())
         .cast(CONTRADICTIONS)
     )

@@ -4,7 +4,7 @@ A record's changes are applied up to the first one that cannot be trusted; that 
 what comes after it are blocked until the record is read back. Other records are not concerned. A change that can be
 trusted but does not say everything is applied itself, and blocks those after it: whether they come in its batch or in a
 later one, when the row says no more than that it is suspect. One of an enriched event that contradicts the row opens an
-entry too.
+entry too, and blocks nothing: which of its values are certain says the version.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
 
 
 def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataFrame:
-    """Return the changes, the contradicted columns among those whose values they leave `unproven`."""
+    """Return the changes, the contradicted columns among those whose values they leave `unproven`: those that a later
+    event of the batch explains too, because another batch might end before it."""
     if contradicted.is_empty():
         return changes
     shown = contradicted.group_by("record_id", "position").agg(pl.col("column").alias("shown"))

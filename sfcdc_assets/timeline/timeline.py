@@ -21,6 +21,7 @@ from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
 from sfcdc_assets.timeline.resolve import resolve
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets.timeline.suspect_behaviour import UNMARKED
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
 from sfcdc_assets.timeline.untrusted_rows import believed, marked
 from sfcdc_assets.timeline.version_columns import STANDS_AT, history_schema
@@ -129,7 +130,8 @@ class Timeline:
         if not (resolved.changes.is_empty() and resolved.suspects.is_empty()):
             self.changed = True
             self._extend(resolved.changes.with_columns(blocked=pl.lit(False)), self._no_reads)
-            self.rows = marked(self.rows, resolved.suspects.with_columns(pl.col("position") - 1))
+            marks = resolved.suspects.filter(~resolved.suspects["reason"].is_in(_UNMARKED))
+            self.rows = marked(self.rows, marks.with_columns(pl.col("position") - 1))
             self._count(before, resolved.changes)
         opened = resolved.suspects.join(resolved.blocked, on=["record_id", "position"], how="semi").height
         self.counts = replace(self.counts, waiting=self.counts.waiting + resolved.blocked.height - opened)
@@ -232,4 +234,5 @@ class Timeline:
         )
 
 
+_UNMARKED = sorted(UNMARKED)
 _CAME_TO_BE_DELETED = pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(value=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
@@ -107,6 +108,29 @@ def test_a_value_that_an_enriched_event_contradicts_is_not_certain_until_it_is_r
     found = follow(timeline(CREATED).rows, change("a", 2, Count=8, enriched={"Name": "other"}))
     whole = read_back(follow(found.rows), read("a", 3, 2, Name="other", Amount=2.5, Count=8))
     assert [ALL - certain(each) for each in versions(found, whole)] == [set(), {"Name"}, set()]
+
+
+def test_what_is_certain_after_an_enriched_contradiction_does_not_depend_on_where_a_batch_ends() -> None:
+    events = CREATED, change("a", 2, Count=8, enriched={"Name": "other"}), change("a", 3, Count=9)
+    shown = read("a", 3, 3, Name="other", Amount=2.5, Count=9)
+    for before in ([timeline(*events)], in_batches(*events)):
+        whole = read_back(follow(before[-1].rows), shown)
+        assert [ALL - certain(each) for each in versions(*before, whole)] == [set(), {"Name"}, {"Name"}, set()]
+
+
+def test_a_value_that_an_enriched_event_contradicts_is_not_certain_though_a_later_event_brings_it() -> None:
+    """Another batch might have ended before that event, and a table must not depend on it."""
+    events = CREATED, change("a", 2, Count=8, enriched={"Name": "other"}), change("a", 3, Name="other")
+    for whole in ([timeline(*events)], in_batches(*events)):
+        assert [ALL - certain(each) for each in versions(*whole)] == [set(), {"Name"}, set()]
+
+
+def in_batches(*events: dict[str, object]) -> list[Timeline]:
+    """One batch for each event."""
+    made = [new_timeline(COLUMNS, 1)]
+    for event in events:
+        made.append(follow(made[-1].rows, event))
+    return made
 
 
 def test_a_deleted_row_that_is_changed_is_suspect_and_the_change_shows_that_it_is_there() -> None:
@@ -376,3 +400,35 @@ def test_a_value_that_an_event_sets_is_certain_in_its_version_and_a_read_makes_a
             assert cells <= certain(version)
         elif version["_change_type"] in ("REFETCH", "SNAPSHOT"):
             assert certain(version) == ALL
+
+
+@st.composite
+def enriched_events(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """A record's updates, some beside a value that it has, has not yet, or never had."""
+    made = []
+    for position in range(3, 3 + draw(st.integers(1, 6))):
+        names = draw(st.sets(st.sampled_from(FIELDS), min_size=1, max_size=2))
+        beside = draw(st.sets(st.sampled_from(FIELDS)).map(lambda found, names=names: found - names))
+        carried = {name: value for name in sorted(beside) if (value := draw(VALUES[name])) is not None}
+        values = {name: draw(VALUES[name]) for name in sorted(names)}
+        missing = draw(st.integers(0, 9)) == 0
+        lacks = {"missing": "some", "unproven": ["Born"]} if missing else {}
+        made.append(change("a", position, enriched=carried, **lacks, **values))
+    return made
+
+
+@given(enriched_events(), st.booleans(), st.integers(0, 3))
+def test_versions_of_enriched_events_are_the_same_whatever_the_batches(
+    events: list[dict[str, Any]], was_read: bool, ahead: int
+) -> None:
+    """Also after a read that is ahead of its watermark: no batch is the same as one for each event."""
+    first = timeline(CREATED)
+    if was_read:
+        read_back(first, read("a", 2, 2 + ahead, Name="y", Amount=1.0, Count=1))
+    found = []
+    for cuts in ([0, len(events)], list(range(len(events) + 1))):
+        batches = [first]
+        for begin, end in pairwise(cuts):
+            batches.append(follow(batches[-1].rows, *events[begin:end]))
+        found.append([{**each, "_batch": None} for each in versions(*batches)])
+    assert found[0] == found[1]

@@ -50,7 +50,8 @@ def test_an_enriched_value_that_says_something_else_is_drift_and_is_not_applied(
     merged = run(base, change(2, values={} if field == "Text" else {"Text": "c"}, enriched={field: OTHER[field]}))
     assert suspects(merged) == {"a": ("drift", 2)}
     assert row(merged)[field] == base.to_dicts()[0][field]
-    assert row(merged)["_in_doubt"]
+    assert not row(merged)["_in_doubt"], "as where an audit finds drift, only a read ends the entry"
+    assert field not in row(merged)["_certain_fields"]
 
 
 def test_the_change_itself_is_applied_and_the_detail_names_the_fields_but_no_value(base):
