@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,8 +14,11 @@ from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.records.field_value import datetime_text
+from sfcdc_assets.emulator.soql import parser
 from sfcdc_assets.emulator.soql.compiler import compile_query
 from sfcdc_assets.emulator.soql.date_literal import date_span
+from sfcdc_assets.emulator.soql.parser import parse_query
+from sfcdc_assets.emulator.soql.syntax import Query
 from sfcdc_assets_tests.emulator.malformed.rest import LARGE_QUERIES
 from sfcdc_assets_tests.emulator.soql.org_facts import org_facts
 
@@ -352,3 +356,34 @@ def test_a_large_query_is_answered_or_refused(soql: str) -> None:
 
 def test_datetime_text_is_utc_with_milliseconds() -> None:
     assert datetime_text(NOW + 7, "+0000") == "2025-02-03T12:00:00.007+0000"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT Id, Name, Owner.Name FROM Account WHERE Name IN (SELECT Name, Id FROM Contact) ORDER BY Name LIMIT 5",
+        "select Id ,Name,\n Account.Owner.Name\tfrom Contact c where c.Name like 'a, b FROM c'",
+        "SELECT Limit, From, Where FROM Case",
+        "SELECT Id, From FROM FROM",
+        "SELECT Id, Name n, Site FROM Account GROUP BY Name",
+        "SELECT Id, TYPEOF What WHEN Account THEN Phone END FROM Event",
+        "SELECT Id, TypeOf FROM Event",
+        "SELECT Id, (SELECT Id, Name FROM Contacts) FROM Account",
+        "SELECT Id, Name FROM Account WHERE",
+        "SELECT Id, Name FROM Account WHERE Name = 'a' OR Name = 'b' AND Id = null",
+        "SELECT Id, , Name FROM Account",
+        "SELECT Id, Name FROM",
+        "SELECT Id, Näme FROM Account",
+        "SELECT Id, a._b FROM Account",
+    ],
+)
+def test_names_that_are_taken_apart_without_the_grammar_are_what_it_makes_of_them(text: str) -> None:
+    assert outcome(lambda: parse_query(text)) == outcome(lambda: parser._parsed(text, text))
+
+
+def outcome(work: Callable[[], Query]) -> Query | str:
+    """A syntax tree, with the places of all its names, or what the error shows."""
+    try:
+        return work()
+    except QueryError as error:
+        return str(error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition
@@ -22,6 +23,9 @@ def record_json(compiled: CompiledQuery, row: Sequence[Any], data_path: str) -> 
     places: dict[tuple[str, ...], dict[str, Any] | None] = {(): record}
     parents = {parent.path: parent for parent in compiled.parents}
     for selected in compiled.selected:
+        if len(selected.path) == 1:
+            record[selected.path[0]] = _value(selected, row)
+            continue
         for depth in range(1, len(selected.path)):
             path = selected.path[:depth]
             if path not in places:
@@ -55,17 +59,22 @@ def _by_type(parent: ParentByType, row: Sequence[Any], data_path: str) -> dict[s
 def rest_value(field: FieldDefinition, value: Any) -> Any:
     """Return a stored value in its REST form: datetimes end in +0000, times in Z. Values of any type are kept as text
     where they are checkboxes."""
-    if field.type == "anyType" and value in ("true", "false"):
-        return value == "true"
-    if field.type == "boolean":
-        return bool(value)
-    if value is None:
-        return None
-    if field.type == "datetime":
-        return datetime_text(value, "+0000")
-    if field.type == "time":
-        return f"{value}Z"
-    return value
+    form = _FORMS.get(field.type)
+    return value if form is None else form(value)
+
+
+@lru_cache(maxsize=4096)
+def _moment(value: int) -> str:
+    """Return a datetime's form. A record's stamps are mostly one moment, and many records have it."""
+    return datetime_text(value, "+0000")
+
+
+_FORMS: Mapping[str, Callable[[Any], Any]] = {
+    "anyType": lambda value: value == "true" if value in ("true", "false") else value,
+    "boolean": bool,
+    "datetime": lambda value: None if value is None else _moment(value),
+    "time": lambda value: None if value is None else f"{value}Z",
+}
 
 
 def _value(selected: SelectedField, row: Sequence[Any]) -> Any:

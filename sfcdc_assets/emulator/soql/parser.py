@@ -1,8 +1,13 @@
-"""SOQL text to syntax tree, by the grammar in soql.lark."""
+"""SOQL text to syntax tree, by the grammar in soql.lark.
+
+Most queries select fields by name alone, which a regular expression takes apart in a fraction of the parser's time:
+the parser is given one name in their place, and as many blanks as keep all that follows where it stands.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +16,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.soql.refusal import refusal
-from sfcdc_assets.emulator.soql.syntax import Query
+from sfcdc_assets.emulator.soql.syntax import Name, Query
 from sfcdc_assets.emulator.soql.tree import ToSyntax
 
 _GRAMMAR = Path(__file__).with_name("soql.lark")
@@ -19,6 +24,11 @@ _MAX_LENGTH = 100_000
 _MAX_DEPTH = 100
 _TEXT_OR_PARENTHESIS = re.compile(r"'(?:[^'\\]|\\.)*'?|[()]", re.DOTALL)
 """A text need not end: looking for each quote's end in vain would take a time that grows with the square."""
+_NAME = re.compile(r"[A-Za-z]\w*(?:\.[A-Za-z]\w*)*", re.ASCII)
+_NAMES_ALONE = re.compile(
+    rf"\s*SELECT\s+(?P<names>{_NAME.pattern}(?:\s*,\s*{_NAME.pattern})+)\s+FROM\s", re.ASCII | re.IGNORECASE
+)
+_BRANCHES = re.compile(r"TYPEOF\b", re.IGNORECASE)
 
 
 def parse_query(text: str) -> Query:
@@ -26,8 +36,19 @@ def parse_query(text: str) -> Query:
     if len(text) > _MAX_LENGTH:
         raise refusal("QUERY_TOO_COMPLICATED", text[:80], 0, f"SOQL queries have at most {_MAX_LENGTH:,} characters")
     _check_depth(text)
+    found = _NAMES_ALONE.match(text)
+    if found is None or _BRANCHES.search(found["names"]):
+        return _parsed(text, text)
+    begin, end = found.span("names")
+    query = _parsed(text, f"{text[:begin]}X{' ' * (end - begin - 1)}{text[end:]}")
+    return replace(query, items=tuple(Name(each[0], each.start()) for each in _NAME.finditer(text, begin, end)))
+
+
+def _parsed(text: str, shortened: str) -> Query:
+    """Return the syntax tree of a text, which errors show, by another one that has the same words at the same
+    places."""
     try:
-        tree = _parser().parse(text)
+        tree = _parser().parse(shortened)
     except UnexpectedToken as error:
         position = error.token.start_pos if error.token.type != "$END" else len(text)
         shown = str(error.token) if error.token.type != "$END" else "<EOF>"

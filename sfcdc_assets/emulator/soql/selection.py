@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -93,9 +94,9 @@ class Selection:
     def _fields(self) -> tuple[SelectedField, ...]:
         items = self._items()
         fields = tuple(self._select(name, label, is_formatted=is_formatted) for name, label, is_formatted in items)
-        paths = [field.path for field in fields]
-        for (name, *_), path in zip(items, paths, strict=True):
-            if paths.count(path) > 1:
+        times = Counter(field.path for field in fields)
+        for (name, *_), field in zip(items, fields, strict=True):
+            if times[path := field.path] > 1:
                 raise self._paths.refuse("INVALID_FIELD", name, f"duplicate field selected: {'.'.join(path)}")
         return fields
 
