@@ -141,6 +141,11 @@ class KeptSubscription(ABC, Generic[AnyCall]):
         """Responses that have arrived on the open call, those not taken yet included."""
         return 0 if self._call is None else self._call.responses
 
+    def has_arrived(self, seconds: float) -> bool:
+        """See `Subscription.has_arrived`."""
+        call = self._call
+        return call is not None and call.has_arrived(seconds)
+
     @property
     def has_answered(self) -> bool:
         """Whether the open call has brought a response that was taken: that a call could be made, and was accepted,
