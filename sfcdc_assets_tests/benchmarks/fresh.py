@@ -230,6 +230,6 @@ STAGE = Stage(
     title="fresh, 10 transactions a second",
     measure=measure,
     compared="Afterwards every row of every table is compared with the org's log, field by field.",
-    limit="Dagster's daemon asks its sensors every five seconds, and what was landed waits for the batch that is at "
-    "work; every ten minutes a run ends and the next one is started.",
+    limit="Events are landed each second or two, and what was landed waits for the batch that is at work; every ten "
+    "minutes a run ends and the next one is started.",
 )
