@@ -49,23 +49,22 @@ class LandingBetweenTicks:
             self._changed.notify_all()
 
     def _work(self) -> None:
-        while (left := self._left()) > 0:
-            if self._reader.has_arrived(left):
-                with unanswered_at_most(UnansweredTime(REST_SECONDS)):
-                    entities = self._reader.land_ahead()
-                if entities is None:
-                    break
-                pace = max(PACE_SECONDS, FILE_SECONDS * entities)
-                with self._changed:
-                    clock.current().wait_for(self._changed, lambda: self._until < 0, pace)
-        with self._changed:
-            self._is_at_work = False
+        try:
+            while (left := self._left()) > 0:
+                if self._reader.has_arrived(left):
+                    with unanswered_at_most(UnansweredTime(REST_SECONDS)):
+                        entities = self._reader.land_ahead()
+                    if entities is None:
+                        break
+                    self._rest(max(PACE_SECONDS, FILE_SECONDS * entities))
+        finally:
+            with self._changed:
+                self._is_at_work = False  # a tick that came just now has the next one begin it again
 
     def _left(self) -> float:
-        """Seconds for which landing goes on; 0 where there is nothing to land from."""
+        """Seconds for which landing goes on; 0 where there is no call to land from."""
+        return self._until - clock.current().monotonic() if self._reader.is_open else 0.0
+
+    def _rest(self, seconds: float) -> None:
         with self._changed:
-            left = self._until - clock.current().monotonic()
-            if left > 0 and self._reader.is_open:
-                return left
-            self._is_at_work = False
-            return 0.0
+            clock.current().wait_for(self._changed, lambda: self._until < 0, seconds)
