@@ -16,10 +16,9 @@ from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_
 
 AFTER_TICK_SECONDS = 15.0
 """How long landing goes on after a tick: three times what the daemon leaves between two."""
-PACE_SECONDS = 1.0
-"""From one landing to the next at least: each is a commit."""
 FILE_SECONDS = 0.25
-"""The same for each entity that it has events of: each is a file, and `pack` has a run to do for every 500."""
+"""From one landing to the next at least, for each entity that it has events of: each is a file, and `pack` has a run to
+do for every 500."""
 REST_SECONDS = 5.0
 """How long a landing waits in all for requests that the org does not answer; a tick waits for the landing."""
 
@@ -27,8 +26,10 @@ REST_SECONDS = 5.0
 class LandingBetweenTicks:
     """Of one channel; at most one thread at a time."""
 
-    def __init__(self, reader: ChannelReader) -> None:
+    def __init__(self, reader: ChannelReader, pace: float) -> None:
+        """`pace`: seconds from one landing to the next at least, as each is a commit."""
         self._reader = reader
+        self._pace = pace
         self._changed = threading.Condition()
         self._until = float("-inf")
         self._is_at_work = False
@@ -56,7 +57,7 @@ class LandingBetweenTicks:
                         entities = self._reader.land_ahead()
                     if entities is None:
                         break
-                    self._rest(max(PACE_SECONDS, FILE_SECONDS * entities))
+                    self._rest(max(self._pace, FILE_SECONDS * entities))
         finally:
             with self._changed:
                 self._is_at_work = False  # a tick that came just now has the next one begin it again

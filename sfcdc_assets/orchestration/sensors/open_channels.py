@@ -130,8 +130,8 @@ class OpenChannel:
             self.snapshot_budget = SnapshotBudget(self.org, settings.snapshot_reserve_percent)
             self.reader = reader_of(warehouse, self.org, channel, settings.settle_seconds, pause=pause)
             self._between: LandingBetweenTicks | None = None
-            if lands_between_ticks and isinstance(self.reader, ChannelReader):
-                self._between = LandingBetweenTicks(self.reader)
+            if lands_between_ticks and settings.land_seconds and isinstance(self.reader, ChannelReader):
+                self._between = LandingBetweenTicks(self.reader, settings.land_seconds)
             self._stack = stack.pop_all()
 
     @contextmanager

@@ -11,7 +11,7 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK
-from sfcdc_assets.orchestration.sensors.between_ticks import AFTER_TICK_SECONDS, PACE_SECONDS
+from sfcdc_assets.orchestration.sensors.between_ticks import AFTER_TICK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
@@ -19,10 +19,13 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, ass
 from sfcdc_assets_tests.pipeline.landing.test_deliveries_spent import defect
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream
 
+PACE_SECONDS = 1.0
+
 
 @pytest.fixture
-def server(weather: Stream) -> Iterator[CodeServer]:
+def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServer]:
     """One whose stream has answered."""
+    monkeypatch.setenv("SFCDC_LAND_SECONDS", str(PACE_SECONDS))
     with instance_in_memory() as instance:
         server = CodeServer(weather, instance, lands_between_ticks=True)
         weather.update(0)
@@ -228,3 +231,16 @@ def test_a_channel_that_is_closed_has_no_thread_left_and_another_process_goes_on
     following.ticks(15)
     assert_landed(weather, 0, 1, 2)
     following.die()
+
+
+def test_a_setting_leaves_all_landing_to_the_ticks(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_LAND_SECONDS", "0")
+    server.ticks(5)
+    no_thread_is_left(weather)
+    weather.update(1)
+    weather.wait_until_the_org_is_idle()
+    server.ticks(15)
+    assert_landed(weather, 0, 1)
+    assert landing_threads() == []
