@@ -159,9 +159,9 @@ def measured(window: float, warm: float, records: int) -> Sequence[Figure]:
     delays = [each.seen_at - each.begun_at for each in shown]
     percentiles = quantiles(delays, n=100)
     return [
-        Figure("10 transactions a second, p50", "s", [percentiles[49]], goal=Goal(8)),
-        Figure("10 transactions a second, p95", "s", [percentiles[94]], goal=Goal(15)),
-        Figure("10 transactions a second, the slowest", "s", [max(delays)]),
+        Figure("10 transactions a second, p50", "s", [percentiles[49]], goal=Goal(2)),
+        Figure("10 transactions a second, p95", "s", [percentiles[94]], goal=Goal(4)),
+        Figure("10 transactions a second, the slowest", "s", [max(delays)], goal=Goal(8)),
         Figure("of it until received, p50", "s", [median(received)]),
         Figure("from there until landed, p50", "s", [median(landed)]),
         Figure("from there until seen, p50", "s", [median(delays) - median(received) - median(landed)]),
