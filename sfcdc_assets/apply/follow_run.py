@@ -20,7 +20,7 @@ changes."""
 QUIET_SECONDS = 20.0
 """How long it waits for more. Dagster's daemon looks at its sensors every five seconds, later when the machine is busy;
 to wait for some ticks costs next to nothing, to start another run seconds."""
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.25
 
 
 class Following:

@@ -25,7 +25,7 @@ from sfcdc_assets.landing.event_landing import EventLanding
 from sfcdc_assets.landing.event_readers import event_reader
 from sfcdc_assets.landing.land import MARGIN_MS, Landing, LandingReport, is_enough
 from sfcdc_assets.landing.pending import Pending
-from sfcdc_assets.landing.poll_timeouts import ANSWER_SECONDS, TICK, PollTimeouts
+from sfcdc_assets.landing.poll_timeouts import AHEAD, ANSWER_SECONDS, TICK, PollTimeouts
 from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.same_organization import claim_warehouse, follow_instance
@@ -103,6 +103,11 @@ class ChannelReader:
         """Why the checkpoint was lost, until a report has named it: what follows a loss may fail and be tried again."""
         self._awaited: str | None = None
         """What is waited for, as it was reported last."""
+        self._ahead = LandingReport(channel)
+        """What was landed that no report has named yet."""
+        self._may_land_ahead = False
+        self._failed_ahead: Exception | None = None
+        """What landing ahead failed with, until it is raised."""
         self._lock = threading.Lock()
         self.on_events: Callable[[], object] = _nothing
         """Called when events have come, before they are landed."""
@@ -116,11 +121,17 @@ class ChannelReader:
         calls of the next seconds or minutes raise it again and do nothing (`RetryPause`).
         """
         with self._lock:
+            self._may_land_ahead = False
+            failed, self._failed_ahead = self._failed_ahead, None
+            if failed is not None:
+                raise self._pause.said(failed) from failed.__cause__
             self._pause.check()
-            report, calls = LandingReport(self._channel), self._org.session.calls
+            report, self._ahead = self._ahead, LandingReport(self._channel)
+            calls = self._org.session.calls
             try:
                 self._land(timeouts, report)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
+                self._ahead = report
                 raise self._failed(error, timeouts) from error.__cause__
             except BaseException:
                 # It may have struck between taking an event and noting it.
@@ -133,7 +144,46 @@ class ChannelReader:
             if report.has_answered:
                 self._pause.worked()
                 self._read_note.answered()
+            self._may_land_ahead = report.has_answered
             return report
+
+    def land_ahead(self) -> int | None:
+        """Land what has arrived since `land`, whose next report counts it in; of how many entities that was, or None
+        where it may not be done again before `land` has worked.
+
+        It takes what is there: a call that broke, or was not begun, is for `land` to mend. So is what fails here: it
+        begins a pause as any failure does, and the next call of `land` raises it. Where another call is at work there
+        is nothing to do.
+        """
+        if not self._lock.acquire(blocking=False):
+            return 0
+        landed = LandingReport(self._channel)
+        try:
+            if self._may_land_ahead:
+                self._land_arrived(landed)
+        except Exception as error:  # noqa: BLE001 - whatever it is, `land` raises it
+            self._may_land_ahead = False
+            self._failed_ahead = error
+            self._failed(error, AHEAD)
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            self._ahead.add(landed)
+            self._lock.release()
+        return len(landed.events) if self._may_land_ahead and self._subscription is not None else None
+
+    def has_arrived(self, seconds: float) -> bool:
+        """Wait until there is something to land ahead, for `seconds` at most: events that have arrived, or a silence
+        that was long enough for the last transaction to count as complete. From any thread, beside other calls."""
+        subscription, checkpoint = self._subscription, self._checkpoint
+        if subscription is None:
+            return False
+        quiet = subscription.quiet_for() if checkpoint.complete_position < checkpoint.position else None
+        settles = None if quiet is None else max(0.0, self._settle_seconds - quiet)
+        if settles is None or settles > seconds:
+            return subscription.has_arrived(seconds)
+        return subscription.has_arrived(settles) or subscription.is_open
 
     @property
     def is_open(self) -> bool:
@@ -186,6 +236,14 @@ class ChannelReader:
                 self._lose_checkpoint(str(refused))
             self._read(timeouts, report)
 
+    @retry_on_conflict
+    def _land_arrived(self, report: LandingReport) -> None:
+        if self._subscription is None:
+            return  # another process has landed the channel, and `land` finds out how far
+        if self._pending.events:
+            self._commit(report)
+        self._read(AHEAD, report)
+
     def _report(self, report: LandingReport) -> None:
         """Complete it with where the channel stands, and what was not reported yet."""
         report.lost_checkpoint, self._lost_checkpoint = self._lost_checkpoint, None
@@ -201,7 +259,7 @@ class ChannelReader:
         subscription = self._subscription or self._open(report)
         pending = self._pending
         began, deadline = clock.now_ms(), clock.current().monotonic() + timeouts.budget
-        while True:
+        while not timeouts.only_arrived or subscription.has_arrived(0.0):
             left = max(0.0, deadline - clock.current().monotonic())
             wait = min(left, self._wait(subscription, timeouts))
             try:

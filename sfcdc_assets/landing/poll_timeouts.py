@@ -15,6 +15,7 @@ class PollTimeouts:
     `goes_on`: somebody reads on later from the same subscription. `through_ms`: a silence lasts at least until all that
     was committed before (epoch ms, UTC) is landed. `needed_answer`: as `first_answer`, where something depends on it: a
     start at LATEST has no place before, a resume point has grown old, a transaction or `through_ms` is waited for.
+    `only_arrived`: what has arrived on the open call is taken, and nothing else is asked of the stream.
     """
 
     first_answer: float
@@ -23,10 +24,14 @@ class PollTimeouts:
     goes_on: bool = False
     through_ms: int = 0
     needed_answer: float = 0.0
+    only_arrived: bool = False
 
 
 TICK = PollTimeouts(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
 """A sensor's tick, which is ended from outside after 60 s: the subscription stays open until the next one."""
+
+AHEAD = PollTimeouts(first_answer=0.0, quiet=0.0, budget=1.0, goes_on=True, only_arrived=True)
+"""Between two ticks: whoever ticks does not wait long for it."""
 
 ANSWER_SECONDS = SILENCE_SECONDS + 10
 """A stream that has not answered after so long is dead."""

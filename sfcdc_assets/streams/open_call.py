@@ -92,6 +92,13 @@ class OpenCall(ABC):
                 raise self._error
             return None
 
+    def has_arrived(self, seconds: float) -> bool:
+        """Wait until a response can be taken, from any thread; False after `seconds` of silence, and of a call that is
+        over."""
+        with self._changed:
+            self._clock.wait_for(self._changed, lambda: bool(self._arrived) or self.is_over, seconds)
+            return bool(self._arrived)
+
     def close(self) -> None:
         """End the call and wait for its thread, within bounds: a service that is silent is not waited for."""
         with self._changed:

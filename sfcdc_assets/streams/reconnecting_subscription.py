@@ -134,12 +134,18 @@ class KeptSubscription(ABC, Generic[AnyCall]):
     @property
     def is_open(self) -> bool:
         """Whether a call was begun and not ended by either side, as far as is known."""
-        return self._call is not None and not self._call.is_over
+        call = self._call
+        return call is not None and not call.is_over
 
     @property
     def responses(self) -> int:
         """Responses that have arrived on the open call, those not taken yet included."""
         return 0 if self._call is None else self._call.responses
+
+    def has_arrived(self, seconds: float) -> bool:
+        """See `Subscription.has_arrived`."""
+        call = self._call
+        return call is not None and call.has_arrived(seconds)
 
     @property
     def has_answered(self) -> bool:
@@ -156,12 +162,13 @@ class KeptSubscription(ABC, Generic[AnyCall]):
 
     def quiet_for(self) -> float | None:
         """See `Subscription.quiet_for`."""
-        if self._call is None or self._answered_at is None:
+        call, answered_at = self._call, self._answered_at  # another thread may close the call meanwhile
+        if call is None or answered_at is None:
             return None
-        since = self._call.listening_since
+        since = call.listening_since
         if since is None:
             return 0.0
-        return self._clock.monotonic() - max(self._answered_at, self._last_events_at, since)
+        return self._clock.monotonic() - max(answered_at, self._last_events_at, since)
 
     def close(self) -> None:
         """End the call. What had arrived and was not taken comes again with the next one."""

@@ -48,6 +48,10 @@ class Subscription(Protocol):
     def take(self, seconds: float) -> Received | None:
         """Return the next response, or None after `seconds` of silence. Raises `TransportError`."""
 
+    def has_arrived(self, seconds: float) -> bool:
+        """Wait, beside the thread that takes, until a response can be taken; False after `seconds` of silence, and
+        where no call is open: none is begun for it."""
+
     def top_up(self, *, sparingly: bool = False) -> None:
         """Ask for more events, where the protocol wants to be asked; `sparingly`: only when few are left to come."""
 

@@ -60,6 +60,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "Time and trust": (
             "settle_seconds",
+            "land_seconds",
             "visibility_seconds",
             "describe_seconds",
             "vanish_percent",

@@ -35,6 +35,8 @@ SPARK_OF_TESTS = {
     "SFCDC_SPARK_KEPT": "false",
 }
 """A tick of a test's sensor starts no Spark: it would be kept until the process of the tests ends."""
+ONLY_TICKS_LAND = {"SFCDC_LAND_SECONDS": "0"}
+"""What is landed, a test's tick lands: what arrives between two of them has tests of its own."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +47,9 @@ def no_settings_but_the_tests_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def only_settings_of_tests(patch: pytest.MonkeyPatch) -> None:
-    """No others, and those of Spark."""
+    """No others, and those of all tests."""
     without_settings(patch)
-    for name, value in SPARK_OF_TESTS.items():
+    for name, value in {**SPARK_OF_TESTS, **ONLY_TICKS_LAND}.items():
         patch.setenv(name, value)
 
 

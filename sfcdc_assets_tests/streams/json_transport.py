@@ -156,6 +156,9 @@ class JsonSubscription:
             self.close()
         return Received(tuple(filter(self._progress.admit, events)), False, now_ms)
 
+    def has_arrived(self, seconds: float) -> bool:
+        return False
+
     def top_up(self, *, sparingly: bool = False) -> None:
         """Nobody asks."""
 

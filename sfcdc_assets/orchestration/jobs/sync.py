@@ -7,6 +7,7 @@ fails marks those as failed, and no others.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -31,6 +32,8 @@ from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import WorkFound, notify
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 
+WAITS_SECONDS = 10.0
+"""How long a run has been in the queue before one that follows gives way to it."""
 FIRST = {"dagster/priority": "1"}
 """Tag of jobs that apply events: of the runs that wait for a slot they are started first."""
 
@@ -253,12 +256,19 @@ def _check(assets: OrgAssets) -> dg.OpDefinition:
 def _following(context: dg.OpExecutionContext, config: RunRequestConfig, started: StartedRun) -> Following | None:
     if not config.follow_seconds:
         return None
-    instance, queued = context.instance, dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])
+    instance = context.instance
     return Following(
         started.run,
         started.landing,
         started.entities,
         started.known,
         config.follow_seconds,
-        gives_way=lambda: instance.get_runs_count(queued) > 0,
+        gives_way=lambda: a_run_waits(instance, datetime.now(UTC)),
     )
+
+
+def a_run_waits(instance: dg.DagsterInstance, now: datetime) -> bool:
+    """Whether a run waits that a slot is lacking for: the queue is looked at every second, so that each run is in it
+    for a moment."""
+    queued = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED], created_before=now - timedelta(seconds=WAITS_SECONDS))
+    return instance.get_runs_count(queued) > 0

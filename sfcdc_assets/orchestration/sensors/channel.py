@@ -64,7 +64,7 @@ LOOK_SECONDS = 30.0
 RETRY_SECONDS = 30.0
 """How long after a failed run the next one of its kind is asked for."""
 
-OPEN_CHANNELS = OpenChannels()
+OPEN_CHANNELS = OpenChannels(lands_between_ticks=True)
 """Those of this process's sensors."""
 KEPT_SPARK = KeptSpark()
 """For the runs that they ask for."""

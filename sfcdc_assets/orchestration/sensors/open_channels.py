@@ -16,11 +16,13 @@ from types import TracebackType
 
 from sfcdc_assets.lake.delta.table_changes import Seen
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
 from sfcdc_assets.landing.run_lander import Reading, reader_of, reading_of
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
+from sfcdc_assets.orchestration.sensors.between_ticks import LandingBetweenTicks
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
@@ -106,8 +108,11 @@ class OpenChannel:
         settings: Settings,
         connect: Callable[[], AbstractContextManager[OrgConnection]],
         pause: RetryPause | None = None,
+        *,
+        lands_between_ticks: bool = False,
     ) -> None:
-        """`pause`: between tries to read the stream, where it outlives this channel."""
+        """`pause`: between tries to read the stream, where it outlives this channel. `lands_between_ticks`: see
+        `LandingBetweenTicks`."""
         self.channel = channel
         self.settings = settings
         self.warehouse = warehouse
@@ -124,6 +129,9 @@ class OpenChannel:
             self.org = stack.enter_context(connect())
             self.snapshot_budget = SnapshotBudget(self.org, settings.snapshot_reserve_percent)
             self.reader = reader_of(warehouse, self.org, channel, settings.settle_seconds, pause=pause)
+            self._between: LandingBetweenTicks | None = None
+            if lands_between_ticks and settings.land_seconds and isinstance(self.reader, ChannelReader):
+                self._between = LandingBetweenTicks(self.reader, settings.land_seconds)
             self._stack = stack.pop_all()
 
     @contextmanager
@@ -156,6 +164,8 @@ class OpenChannel:
             lambda: self.reader.land(timeouts), self.warehouse, self.channel, self._complete_through_ms
         )
         if reading.failure is None:
+            if self._between is not None and not self._is_ending:
+                self._between.go_on()
             self.landed += reading.report.count
             self._complete_through_ms = reading.report.complete_through_ms
         elif not reading.report.has_answered:
@@ -199,6 +209,8 @@ class OpenChannel:
         `lands`: what is on its way is landed first, and what fails then is raised. Otherwise nothing is.
         """
         self._is_ending = True
+        if self._between is not None:
+            self._between.stop()
         if not self._in_use.acquire(blocking=False):
             return  # the tick that has it sees the mark when it is done
         try:
@@ -232,8 +244,16 @@ class OneSubscription:
 class OpenChannels:
     """Opens channels when they are first asked for. Close it, or leave it as a context manager, at the end."""
 
-    def __init__(self, forgotten_seconds: float = FORGOTTEN_SECONDS, *, tries_at_once: bool = False) -> None:
-        """`tries_at_once`: whatever other processes were refused a short time ago."""
+    def __init__(
+        self,
+        forgotten_seconds: float = FORGOTTEN_SECONDS,
+        *,
+        tries_at_once: bool = False,
+        lands_between_ticks: bool = False,
+    ) -> None:
+        """`tries_at_once`: whatever other processes were refused a short time ago. `lands_between_ticks`: for who ticks
+        as Dagster's daemon does; another one reads as long as it wants to."""
+        self._lands_between_ticks = lands_between_ticks
         self._tries_at_once = tries_at_once
         self._forgotten_seconds = forgotten_seconds
         self._open: dict[tuple[str, str], OpenChannel] = {}
@@ -279,7 +299,14 @@ class OpenChannels:
         opened: OpenChannel | None = None
         try:
             self.drop(channel, of_org)
-            opened = OpenChannel(channel, warehouse, settings, connect, pauses.channel)
+            opened = OpenChannel(
+                channel,
+                warehouse,
+                settings,
+                connect,
+                pauses.channel,
+                lands_between_ticks=self._lands_between_ticks,
+            )
             return opened
         except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
             failed = pauses.login if isinstance(error, OF_THE_LOGIN) else pauses.channel

@@ -31,10 +31,10 @@ from sfcdc_assets_tests.run_contexts import run_on
 class CodeServer:
     """A process that evaluates the sensor of one channel; two of them may have one warehouse."""
 
-    def __init__(self, stream: Stream, instance: dg.DagsterInstance) -> None:
+    def __init__(self, stream: Stream, instance: dg.DagsterInstance, *, lands_between_ticks: bool = False) -> None:
         self.stream = stream
         self.instance = instance
-        self.channels = OpenChannels()
+        self.channels = OpenChannels(lands_between_ticks=lands_between_ticks)
         self._readers: list[Any] = []
 
     def open(self, channel: str = CHANNEL) -> OpenChannel:
