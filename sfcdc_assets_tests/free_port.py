@@ -23,3 +23,11 @@ def free_port() -> int:
             if error.errno != errno.EADDRINUSE:
                 raise
     raise OSError(errno.EADDRINUSE, f"no free port in {PORTS.start} to {PORTS.stop - 1} after {TRIES} tries")
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ones."""
+    found = dict[int, None]()
+    while len(found) < count:
+        found[free_port()] = None
+    return list(found)

@@ -18,9 +18,11 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.clock import using
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
     command = [str(Path(sys.executable).with_name("sfcdc")), "demo", "--dir", str(tmp_path / "demo")]
@@ -57,6 +59,7 @@ def test_the_demos_org_answers_from_a_process_of_its_own_that_ends_with_its_call
             org.facts()
     with demo_org(tmp_path / "other", records=3, seed=1, holes=0.0):
         (process,) = multiprocessing.active_children()
+    process.join(BOUND_SECONDS)  # it may be busy filling the org
     assert not process.is_alive()
 
 

@@ -18,7 +18,7 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets_tests.emulator.platform_event_client import EventClient, event_client
 from sfcdc_assets_tests.emulator.rest_server import rest_client
-from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 
 ENOUGH_PAGES = 1_000_000
 LARGE = {"Name": "Large", "Description": "x" * 30_000}
@@ -115,10 +115,10 @@ def test_what_runs_while_the_org_is_taken_over_is_refused(tmp_path: Path) -> Non
         running.clear()
         thread = threading.Thread(target=run, args=(read,), daemon=True)
         thread.start()
-        running.wait(20)
+        assert running.wait(BOUND_SECONDS)
         with database.taken_over():
             pass
-        thread.join(20)
+        thread.join(BOUND_SECONDS)
     assert refused == [OrgStoppingError] * len(reads)
     database.close()
     with pytest.raises(OrgStoppingError, match="is being stopped"), database.transaction():

@@ -11,6 +11,7 @@ from sfcdc_assets.emulator.faults.rest_faults import RestFault, RestFaults
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
+from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
 SOQL = {"q": "SELECT Id FROM Account"}
 
@@ -78,7 +79,7 @@ def test_a_request_may_hang_until_the_client_gives_up(faults: RestFaults, client
     faults.arm(RestFault.TIMEOUT)
     url = f"{client.base_url}/services/data/v59.0/query"
     with pytest.raises(requests.Timeout):
-        client.session.get(url, params=SOQL, timeout=0.3)
+        client.session.get(url, params=SOQL, timeout=(BOUND_SECONDS, 0.3))  # it has sent the request by then
     assert client.get("/query", params=SOQL).status_code == 200
     faults.arm(RestFault.TIMEOUT, seconds=0.05)
     assert client.get("/query", params=SOQL).status_code == 503

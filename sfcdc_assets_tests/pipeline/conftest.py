@@ -25,18 +25,24 @@ from sfcdc_assets_tests.pipeline.fixtures import (
     only_settings_of_tests,
 )
 from sfcdc_assets_tests.pipeline.story import go_on
+from sfcdc_assets_tests.spark.this_process import end_spark
 
 __all__ = ["make_pipeline", "no_settings_but_the_tests_own"]
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The project's own session, started once."""
+def spark_of_the_process() -> Iterator[None]:
+    """Ends with the process's last test, whoever started it."""
+    yield
+    end_spark()
+
+
+@pytest.fixture(scope="module")
+def spark(spark_of_the_process: None) -> SparkSession:
+    """The project's own session: the one that the process has, or a new one where a file before has ended it."""
     with pytest.MonkeyPatch.context() as patch:
         only_settings_of_tests(patch)
-        session = spark_session(load_settings())
-    yield session
-    session.stop()
+        return spark_session(load_settings())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -107,7 +107,11 @@ class ErasedRecords:
         return found is not None and not found.lives
 
     def is_erased_in(self, record_id: str, committed_at: datetime) -> bool:
-        """Return whether an event that was committed at a time is kept without this record."""
+        """Return whether an event that was committed at a time is kept without this record.
+
+        Salesforce names the second of a commit. An event of the second in which the record was erased may have been
+        committed before, so the erasure holds.
+        """
         found = self.of(record_id)
         if found is None:
             return False

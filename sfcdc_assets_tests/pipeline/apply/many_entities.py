@@ -13,12 +13,14 @@ import argparse
 import cProfile
 import json
 import pstats
+import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,6 +78,12 @@ class Entities:
     def __post_init__(self) -> None:
         self._fields = [f"Field{number}__c" for number in range(FIELDS)]
         self._schemas = {name: event_schema(*texts(*self._fields), entity=name) for name in self.names}
+
+    def copied(self, folder: Path) -> Entities:
+        """The same in a folder that is not there yet."""
+        shutil.copytree(self.warehouse.root, folder)
+        values, versions = deepcopy(self.values), Counter(self.versions)
+        return replace(self, warehouse=Warehouse(str(folder)), values=values, versions=versions)
 
     def day_zero(self) -> None:
         """Schemas and a complete snapshot of each entity, taken at a watermark of the stream's beginning."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import SparkSession
-
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
@@ -109,7 +107,7 @@ def test_a_row_tells_the_last_event_that_touched_it(synced: EmulatedPipeline) ->
 
 
 def test_seeded_traffic_on_all_objects_before_and_after_day_zero(
-    spark: SparkSession, make_pipeline: Callable[..., EmulatedPipeline]
+    make_pipeline: Callable[..., EmulatedPipeline],
 ) -> None:
     seed = 77
     print(f"seed {seed}")

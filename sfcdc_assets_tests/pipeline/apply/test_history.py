@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,7 +20,9 @@ from sfcdc_assets.cli.main import app
 from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, Rows
+from sfcdc_assets_tests.pipeline.fixtures import copied, only_settings_of_tests
 from sfcdc_assets_tests.pipeline.oracle import living_at
+from sfcdc_assets_tests.pipeline.story import go_on
 
 SEED = 41
 ENTITIES = ("Account", "Contact")
@@ -39,9 +43,21 @@ class Lived:
         self.transactions = list(pipeline.org.transactions(self.since))
 
 
+@pytest.fixture(scope="module")
+def told(day_zero: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    folder = tmp_path_factory.mktemp("lived")
+    with pytest.MonkeyPatch.context() as patch:
+        only_settings_of_tests(patch)
+        patch.chdir(folder)
+        with copied(day_zero, folder / "org", patch) as pipeline:
+            yield Lived(pipeline, SEED)
+
+
 @pytest.fixture
-def lived(synced: EmulatedPipeline) -> Lived:
-    return Lived(synced, SEED)
+def lived(told: Lived, monkeypatch: pytest.MonkeyPatch) -> Lived:
+    """One for all tests, which leave it equal to the org."""
+    go_on(told.pipeline, monkeypatch)
+    return told
 
 
 def frame(rows: Any) -> pl.DataFrame:

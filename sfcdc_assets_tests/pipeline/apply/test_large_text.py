@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
-from pyspark.sql import SparkSession
 
 from sfcdc_assets.emulator.events.text_difference import Convention, text_difference
 from sfcdc_assets.emulator.faults.faults import Fault
@@ -66,7 +65,7 @@ class Texts:
 
 
 @pytest.fixture(scope="module")
-def texts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Texts]:
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Texts]:
     print(f"seed {SEED}")
     with story(tmp_path_factory.mktemp("texts"), ["Account"], seed=SEED) as pipeline:
         description = Texts(pipeline)

@@ -31,13 +31,19 @@ from sfcdc_assets_tests.run_contexts import run_on
 NAMES = tuple(f"Entity{number}__c" for number in range(5))
 
 
-@pytest.fixture
-def entities(tmp_path: Path) -> Entities:
-    """Five, whose events and day zero are to be applied."""
-    made = Entities(Warehouse(str(tmp_path / "warehouse")), NAMES, 6)
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Entities:
+    """Five, whose events and day zero are to be applied; tests work on copies, never on it."""
+    made = Entities(Warehouse(str(tmp_path_factory.mktemp("kept") / "warehouse")), NAMES, 6)
     made.day_zero()
     made.land(2)
     return made
+
+
+@pytest.fixture
+def entities(kept: Entities, tmp_path: Path) -> Entities:
+    """A test's own five."""
+    return kept.copied(tmp_path / "warehouse")
 
 
 @pytest.fixture

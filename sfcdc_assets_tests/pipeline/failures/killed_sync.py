@@ -15,8 +15,8 @@ from pathlib import Path
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 
 LOOK_EVERY_SECONDS = 0.002
-GIVE_UP_SECONDS = 150.0
-"""On a busy machine a JVM takes a minute to start."""
+GIVE_UP_SECONDS = 300.0
+"""On a very busy machine a JVM takes minutes to start and to have work done."""
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 

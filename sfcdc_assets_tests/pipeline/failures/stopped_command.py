@@ -15,7 +15,7 @@ from pathlib import Path
 from sfcdc_assets.cli.terminal.children import descendants
 from sfcdc_assets.spark import session
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
-from sfcdc_assets_tests.pipeline.failures.killed_sync import LOOK_EVERY_SECONDS, QUICK_JVM
+from sfcdc_assets_tests.pipeline.failures.killed_sync import GIVE_UP_SECONDS, LOOK_EVERY_SECONDS, QUICK_JVM
 
 QUIET = f"-Dlog4j2.configurationFile={Path(session.__file__).with_name('log4j2.properties').as_uri()}"
 """What the product's own sessions log."""
@@ -55,7 +55,7 @@ class Command:
 
     def stop_when(self, moment: Callable[[], bool], number: signal.Signals) -> Stopped:
         """Send the signal at the moment: SIGINT to all of the group as a terminal does, others to the process alone."""
-        deadline = time.monotonic() + BOUND_SECONDS
+        deadline = time.monotonic() + GIVE_UP_SECONDS  # a moment is as far off as the work of a process and a JVM
         try:
             while not moment():
                 assert self.process.poll() is None, f"it ended before the moment came: {self._log.read_text()[-3000:]}"

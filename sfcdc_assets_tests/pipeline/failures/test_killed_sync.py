@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -13,15 +13,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.failures.killed_sync import Moment, SyncProcess, moments
 
 SEED = 20
-SOME = [
-    ("receiving", 40),
-    ("landed", 2),
-    ("keeping pages", 3),
-    ("committing", 1),
-]
-"""What is killed, and after how many more files, commits, events or processes: of each stage one. Each costs the start
-of a process, the last one that of a JVM. The moments between are among the many, which `.ci/run` has too."""
-MANY = [
+KILLS = [
     ("polling", 1),
     ("receiving", 90),
     ("landing", 2),
@@ -44,15 +36,17 @@ MANY = [
     ("decoding", 1),
     ("landing", 2),
 ]
+"""What is killed, and after how many more files, commits, events or processes. Each costs the start of a process, most
+that of a JVM; `make test` dies within a process instead (`apply/test_crashes.py`, `apply/test_commit_point.py`)."""
 EVENTS_BETWEEN = (20, 90)
 RATE = 15.0
 """Transactions a second that go on whatever happens to the sync."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [SOME, pytest.param(MANY, marks=pytest.mark.slow)], ids=["some", "many"])
 def test_a_sync_killed_at_any_moment_completes_to_the_right_rows(
-    make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path, kills: Sequence[tuple[str, int]]
+    make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path
 ) -> None:
     print(f"seed {SEED}")
     dice = Random(SEED)
@@ -63,7 +57,7 @@ def test_a_sync_killed_at_any_moment_completes_to_the_right_rows(
     log = tmp_path / "sync.log"
     going_on.start(RATE)
     try:
-        for name, more in kills:
+        for name, more in KILLS:
             made.run(events=dice.randint(*EVENTS_BETWEEN))
             assert SyncProcess(log).kill_at(Moment(name, counts[name], more)), (name, more, log.read_text()[-2000:])
     finally:

@@ -33,6 +33,7 @@ def assert_stopped(stopped: Stopped, number: signal.Signals) -> None:
     assert sum(line.startswith("sfcdc:") for line in lines) == 1, stopped.said
 
 
+@pytest.mark.timeout(1500)
 def test_a_sync_that_is_stopped_at_any_moment_ends_at_once_and_the_next_one_completes_it(
     make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ import pyspark
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.eventually import eventually
 
-BOUND_SECONDS = 180.0
+BOUND_SECONDS = 300.0
 LOOPBACK = "127.0.0.1"
 
 

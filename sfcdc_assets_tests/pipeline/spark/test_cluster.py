@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -30,6 +29,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.spark.spark_cluster import SparkCluster, spark_cluster
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, s3_server
 from sfcdc_assets_tests.run_contexts import run_on
+from sfcdc_assets_tests.spark.this_process import end_spark
 from sfcdc_assets_tests.store_login import log_in
 
 pytestmark = pytest.mark.slow
@@ -46,25 +46,12 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClust
 
 @pytest.fixture
 def cluster(two_workers: SparkCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkCluster]:
-    """The settings of this process name its master."""
-    stop_session()
+    """The settings of this process name its master. A session keeps its own for as long as the process has it."""
+    end_spark()
     for name, value in two_workers.environment.items():
         monkeypatch.setenv(name, value)
     yield two_workers
-    stop_session()
-
-
-def stop_session() -> None:
-    """A session keeps its master for as long as the process has it, whichever thread it is active in; and a JVM the
-    secret of a local one, which a cluster does not have."""
-    present = SparkSession._instantiatedSession
-    if present is not None:
-        present.stop()
-    if SparkContext._gateway is not None:
-        SparkContext._gateway.shutdown()
-        SparkContext._gateway.proc.stdin.close()  # which ends it
-        SparkContext._gateway.proc.wait(BOUND_SECONDS)
-        SparkContext._gateway = SparkContext._jvm = None
+    end_spark()
 
 
 @pytest.fixture

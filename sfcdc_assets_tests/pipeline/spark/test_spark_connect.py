@@ -25,6 +25,7 @@ from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.spark.spark_cluster import SparkCluster, spark_cluster
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
+from sfcdc_assets_tests.spark.this_process import end_spark
 from sfcdc_assets_tests.store_login import log_in
 
 pytestmark = pytest.mark.slow
@@ -64,7 +65,9 @@ def store() -> Iterator[S3Server]:
 
 @pytest.fixture
 def spark(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Settings of a client of the server. What PySpark remembers of being one is forgotten at the end."""
+    """Settings of a client of the server, beside which the process can have no session of its own, as a file before
+    this one may have left it. What PySpark remembers of being a client is forgotten at the end."""
+    end_spark()
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     monkeypatch.setenv("SFCDC_SPARK_REMOTE", url)
     monkeypatch.delenv("SFCDC_SPARK_MASTER")

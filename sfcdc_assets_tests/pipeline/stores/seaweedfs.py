@@ -4,13 +4,12 @@ moto, which is Python, does not. For figures; `bench` pins its release."""
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from botocore.auth import S3SigV4Auth
@@ -18,6 +17,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.free_port import free_ports
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, S3Server
 
 _LISTENS = ("master", "volume", "filer", "s3")
@@ -30,7 +30,7 @@ def seaweedfs(folder: Path) -> Iterator[S3Server]:
     (folder / "data").mkdir(parents=True)
     identity = {"name": "tests", "credentials": [{"accessKey": _KEY, "secretKey": _KEY}], "actions": ["Admin"]}
     (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
-    ports = _free_ports(2 * len(_LISTENS))
+    ports = free_ports(2 * len(_LISTENS))
     of = dict(
         zip([*(f"{each}.port" for each in _LISTENS), *(f"{each}.port.grpc" for each in _LISTENS)], ports, strict=True)
     )
@@ -71,9 +71,3 @@ def _make_bucket(url: str, server: subprocess.Popen[bytes]) -> None:
         return True
 
     eventually(is_made, "SeaweedFS to take a bucket")
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
