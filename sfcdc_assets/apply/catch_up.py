@@ -15,11 +15,11 @@ from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.apply.follow_run import Following
 from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.entities.entities import EntityState, entity_states
-from sfcdc_assets.entities.refused_reads import note_not_readable, note_not_shown_whole
 from sfcdc_assets.lake.tables.consistent_cuts import Cut
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.run_lander import FailSafeLander, Lander
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_reads.not_readable import note_not_readable, note_not_shown_whole
 from sfcdc_assets.org_reads.read_back import ReadBackReport, read_back_suspects
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock

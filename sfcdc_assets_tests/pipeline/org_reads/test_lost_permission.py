@@ -17,9 +17,10 @@ from typer.testing import CliRunner, Result
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.cli.main import app
 from sfcdc_assets.definitions import ASSETS
-from sfcdc_assets.entities.refused_reads import note_not_readable, refused_reads
+from sfcdc_assets.entities.refused_reads import refused_reads
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.not_readable import note_not_readable
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.session import OrgSession
