@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import pytest
 import typer
+import typer.rich_utils  # reads once whether to colour: before a test here says so, or all later ones have colours
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
