@@ -8,17 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sfcdc_assets.emulator.events.first_change import make_first_change
-from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.tables.current_state import name_of
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks import reference_loop
-from sfcdc_assets_tests.benchmarks.org_process import compare, environment, running, served_org, sfcdc
-from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.benchmarks.org_process import compare, environment, running, served_org, sfcdc, wait_for_tables
+from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage
 from sfcdc_assets_tests.documentation import ROOT
 
 RECORDS = 300
 READY_SECONDS = 600.0
-LOOK_SECONDS = 0.2
 SYNC, DEV = "`sfcdc sync`", "`sfcdc dev`, the UI included"
 
 
@@ -48,19 +44,9 @@ def _synced(env: Mapping[str, str], folder: Path, entities: Sequence[str]) -> fl
 
 def _developed(env: Mapping[str, str], folder: Path, entities: Sequence[str]) -> float:
     begun, log = time.perf_counter(), folder / "dev.log"
-    warehouse = Warehouse(str(folder / "warehouse"))
     with running("dev", "--dir", str(folder / "dev"), "--port", "0", "--yes", env=env, cwd=ROOT, log=log) as process:
-        while not all(_has_rows(warehouse, entity) for entity in entities):
-            if process.poll() is not None or time.perf_counter() - begun > READY_SECONDS:
-                raise WrongAnswer(f"not every table came: {log.read_text()[-2000:]}")
-            time.sleep(LOOK_SECONDS)
+        wait_for_tables(process, folder, entities, log, READY_SECONDS)
         return time.perf_counter() - begun
-
-
-def _has_rows(warehouse: Warehouse, entity: str) -> bool:
-    """Whether its first batch is committed; the table is made before."""
-    table = Table.open(warehouse, name_of(entity))
-    return table is not None and table.count() > 0
 
 
 STAGE = Stage(

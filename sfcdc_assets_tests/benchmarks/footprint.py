@@ -19,9 +19,6 @@ from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
-from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.tables.current_state import name_of
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks.org_process import (
     SEED,
     clean_environment,
@@ -30,6 +27,7 @@ from sfcdc_assets_tests.benchmarks.org_process import (
     running,
     served_org,
     sfcdc,
+    wait_for_tables,
 )
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT
@@ -160,18 +158,9 @@ def _following(
 ) -> Iterator[psutil.Process]:
     """A command that follows the org, and has every table by now."""
     env, log = environment(server, folder, **more), folder / "log"
-    warehouse, deadline = Warehouse(str(folder / "warehouse")), time.monotonic() + READY_SECONDS
     with running(*arguments, env=env, cwd=ROOT, log=log) as process:
-        while not all(_has_rows(warehouse, entity) for entity in org.selected_entities):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise WrongAnswer(f"not every table came: {log.read_text()[-2000:]}")
-            time.sleep(0.5)
+        wait_for_tables(process, folder, org.selected_entities, log, READY_SECONDS)
         yield psutil.Process(process.pid)
-
-
-def _has_rows(warehouse: Warehouse, entity: str) -> bool:
-    table = Table.open(warehouse, name_of(entity))
-    return table is not None and table.count() > 0
 
 
 def _compare(org: EmulatedOrg, server: EmulatorServer, folder: Path) -> None:

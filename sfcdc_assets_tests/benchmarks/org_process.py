@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 
 SEED = 7
+_LOOK_SECONDS = 0.2
 
 
 @contextmanager
@@ -84,6 +86,23 @@ def running(*arguments: str, env: Mapping[str, str], cwd: Path, log: Path) -> It
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def wait_for_tables(
+    process: subprocess.Popen[bytes], folder: Path, entities: Sequence[str], log: Path, seconds: float
+) -> None:
+    """Return when the first batch of every entity is committed; the table is made before. Raises `WrongAnswer` with
+    what the process said where it ends, or after so many seconds."""
+    warehouse, deadline = Warehouse(str(folder / "warehouse")), time.monotonic() + seconds
+    while not all(_has_rows(warehouse, entity) for entity in entities):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise WrongAnswer(f"not every table came: {log.read_text()[-2000:]}")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _has_rows(warehouse: Warehouse, entity: str) -> bool:
+    table = Table.open(warehouse, current_state.name_of(entity))
+    return table is not None and table.count() > 0
 
 
 def compare(org: EmulatedOrg, folder: Path) -> None:

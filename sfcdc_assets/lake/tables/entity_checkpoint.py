@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.transaction_versions import stored_as, stored_names
 
@@ -67,13 +65,6 @@ class Checkpoint:
             else ""
         )
         return f"_batch <= {self.batch}{rolled_back}"
-
-    def part_of_dataset(self, position: str) -> pc.Expression:
-        """`part` for readers of files."""
-        in_time = pc.field("_batch") <= self.batch
-        if not self.rolled_back_in:
-            return in_time
-        return in_time & ((pc.field("_batch") >= self.rolled_back_in) | (pc.field(position) <= self.rolled_back_to))
 
     def not_part(self, position: str) -> str:
         """Return the opposite of `part`."""
