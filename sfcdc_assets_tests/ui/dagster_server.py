@@ -265,10 +265,10 @@ class DagsterServer:
         return [tick["status"] for tick in found["sensorOrError"]["sensorState"]["ticks"]]
 
     def runs_asked_for(self, sensor: str) -> list[str]:
-        """Runs that a sensor's last twenty ticks asked for, newest first; its page lists more ticks than that."""
+        """Runs that a sensor's ticks asked for, newest first."""
         found = self.query(
             "query($s: SensorSelector!) { sensorOrError(sensorSelector: $s)"
-            " { ... on Sensor { sensorState { ticks(limit: 20) { runIds } } } } }",
+            " { ... on Sensor { sensorState { ticks(limit: 20, statuses: [SUCCESS]) { runIds } } } } }",
             s={**_REPOSITORY, "sensorName": sensor},
         )
         return [run for tick in found["sensorOrError"]["sensorState"]["ticks"] for run in tick["runIds"]]

@@ -274,8 +274,11 @@ class _Silent:
 
 def has_changed(keys: AssetKeys, key: dg.AssetKey, applied: Applied) -> bool:
     """Return whether what a person sees of an entity's table is another than before these batches: most add no large
-    text and have no entries, and of a table that stays as it is the next report can wait for the run's end."""
+    text and have no entries, and of a table that stays as it is the next report can wait for the run's end. The first
+    batch makes all of them: the graph would show them as missing for as long as the run goes on."""
     report = applied.report
+    if report.schema_before is None:
+        return True
     if key == keys.text_fields:
         return report.texts > 0
     if key == keys.gap_reconciliation:

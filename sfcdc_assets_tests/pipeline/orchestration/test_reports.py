@@ -17,7 +17,7 @@ from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets import reports, tables_metadata
-from sfcdc_assets.orchestration.assets.reports import RunReports
+from sfcdc_assets.orchestration.assets.reports import RunReports, has_changed
 from sfcdc_assets.orchestration.assets.tables_metadata import look_again
 from sfcdc_assets.org_reads.read_back import ReadBackReport
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
@@ -145,3 +145,24 @@ def test_a_commit_stands_though_its_tables_cannot_be_looked_at(
     for applied in kept.applied.values():
         run_reports.brought_up_to_date(applied)
     assert reported(run_reports).keys() == {(name, key) for name in NAMES for key in ASSETS.keys.of_tables}
+
+
+def test_the_first_batch_reports_each_table_at_once_and_a_later_one_those_that_are_another(
+    entities: Entities, run_reports: RunReports
+) -> None:
+    """A run goes on for ten minutes: until its end the graph showed tables that had been made as missing."""
+    kept = Kept(run_reports)
+    catch_up(entities, listener=kept)
+    first = kept.applied[NAMES[0]]
+    assert first.report.schema_before is None
+    run_reports.brought_up_to_date(first)
+    assert due(run_reports) == set(ASSETS.keys.of_tables)
+    later = replace(first, report=replace(first.report, schema_before=first.report.schema))
+    assert {key for key in ASSETS.keys.of_tables if has_changed(ASSETS.keys, key, later)} == {
+        ASSETS.keys.current_state,
+        ASSETS.keys.history,
+    }
+
+
+def due(of: RunReports) -> set[dg.AssetKey]:
+    return {event.asset_key for event in of.take_due() if event.asset_key in ASSETS.keys.of_tables}
