@@ -18,14 +18,16 @@ from functools import cache
 import pytest
 from _pytest.terminal import TerminalReporter
 
+LONG = ("slow", "soak")
+"""Marks of tests that `make test` does not run."""
 SECONDS = 30.0
-"""Of one test without the mark `slow`, in its own process; its fixtures have as much again."""
+"""Of one test without these marks, in its own process; its fixtures have as much again."""
 SECONDS_OF_CHILDREN = 200.0
 """In the processes that it has waited for: syncs that are killed take 40, all that Dagster starts 100."""
 FAILS_AT = 2.0
 """How many times as much fails a test: 60 seconds of its own. Less is said."""
 ALL_SECONDS = 800.0
-"""Of all tests without that mark. Two cores have 1,200 in ten minutes; Spark and what else runs beside the tests needs
+"""Of all tests without them. Two cores have 1,200 in ten minutes; Spark and what else runs beside the tests needs
 the rest. More than this is said at the end, and fails nothing, because a busy machine may add a third."""
 DEAREST = 5
 """Files that the summary names, and tests that take more than they should."""
@@ -60,8 +62,10 @@ def _within_budget(item: pytest.Item) -> Generator[None]:
     before = _spent()
     yield
     own, of_children = (now - then for now, then in zip(_spent(), before, strict=True))
+    if any(item.get_closest_marker(mark) is not None for mark in LONG):
+        return
     item.user_properties.append((_SPENT, own + of_children))
-    free = item.get_closest_marker("slow") is not None or item.config.getoption("--hypothesis-profile") is not None
+    free = item.config.getoption("--hypothesis-profile") is not None
     for spent, most, where in ((own, SECONDS, ""), (of_children, SECONDS_OF_CHILDREN, " in processes that it started")):
         if free or spent <= most or spent <= most * slowness():
             continue
@@ -92,10 +96,9 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     files: Counter[str] = Counter()
     over: dict[str, str] = {}
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
-        if "slow" not in report.keywords:
-            spent = sum(value for name, value in report.user_properties if name == _SPENT)
-            files[report.nodeid.partition("::")[0].removeprefix("sfcdc_assets_tests/")] += spent
-            over.update((report.nodeid, value) for name, value in report.user_properties if name == _OVER)
+        spent = sum(value for name, value in report.user_properties if name == _SPENT)
+        files[report.nodeid.partition("::")[0].removeprefix("sfcdc_assets_tests/")] += spent
+        over.update((report.nodeid, value) for name, value in report.user_properties if name == _OVER)
     if files.total() > SECONDS:
         dearest = ", ".join(f"{name} {spent:.0f}" for name, spent in files.most_common(DEAREST))
         terminalreporter.write_line(f"{files.total():.0f} s of CPU, without Spark's. The most: {dearest}")

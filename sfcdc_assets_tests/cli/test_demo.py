@@ -22,7 +22,7 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_demo_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
     command = [str(Path(sys.executable).with_name("sfcdc")), "demo", "--dir", str(tmp_path / "demo")]

@@ -76,7 +76,7 @@ def a_read_back(life: QuietLife) -> None:
     life.catch_up()
 
 
-STEPS = (a_batch, *(pytest.param(step, marks=pytest.mark.slow) for step in (a_snapshot_in_the_past, a_read_back)))
+STEPS = (a_batch, *(pytest.param(step, marks=pytest.mark.soak) for step in (a_snapshot_in_the_past, a_read_back)))
 """The random crashes of test_crashes.py meet some moments of the others in every run."""
 
 

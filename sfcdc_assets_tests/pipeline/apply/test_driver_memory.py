@@ -15,7 +15,7 @@ change's header, and a quarter of that for what an allocator keeps. With one hea
 machine."""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_eight_times_the_rows_and_changes_take_hardly_more_memory_of_the_driver(tmp_path: Path) -> None:
     found = {(each.what, each.rows): each for each in run(ROWS, CHANGES, TIMES, tmp_path)}
     print(*found.values(), sep="\n")

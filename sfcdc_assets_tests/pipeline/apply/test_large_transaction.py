@@ -15,7 +15,7 @@ MOST_MB = 250
 """To hold all 80 MB of payloads at once, as rows and as Arrow, takes over 400 MB."""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_landing_and_the_driver_do_not_hold_a_large_transaction(tmp_path: Path) -> None:
     figures = run(CHANGES, TEXT, tmp_path)
     print(figures)

@@ -62,8 +62,14 @@ def in_another_process(work: Callable[[], None]) -> None:
         work()
 
 
+FIRST = (
+    pytest.param(partial(change, text="own"), id="change"),
+    *(pytest.param(first, marks=pytest.mark.soak) for first in (rebuild, rebuild_of_removed_layers, night)),
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [rebuild, rebuild_of_removed_layers, partial(change, text="own"), night])
+@pytest.mark.parametrize("first", FIRST)
 def test_a_run_before_any_commit_of_another_work_leaves_the_right_tables(
     life: QuietLife, first: Callable[[QuietLife], None]
 ) -> None:

@@ -226,7 +226,7 @@ def test_a_dry_run_says_where_and_changes_nothing(pipeline: EmulatedPipeline, pe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("commit", [2, 5, 8, 14])
+@pytest.mark.parametrize("commit", [5, *(pytest.param(at, marks=pytest.mark.soak) for at in (2, 8, 14))])
 def test_killed_before_any_commit_it_is_completed_by_the_next(
     pipeline: EmulatedPipeline, person: str, commit: int
 ) -> None:
@@ -239,7 +239,7 @@ def test_killed_before_any_commit_it_is_completed_by_the_next(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("commit", range(1, 6))
+@pytest.mark.parametrize("commit", [2, *(pytest.param(at, marks=pytest.mark.soak) for at in (1, 3, 4, 5))])
 def test_a_run_that_has_read_the_person_before_does_not_write_it_afterwards(
     pipeline: EmulatedPipeline, person: str, commit: int
 ) -> None:

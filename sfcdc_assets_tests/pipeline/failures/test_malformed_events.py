@@ -67,9 +67,9 @@ MISLEADS = ("another's prefix", "one that is not there")
 def table() -> Iterator[ParameterSet]:
     for kind, (_, _, parts) in KINDS.items():
         for part in parts:
-            is_slow = part in OF_EVERY_KIND and not kind.startswith("changes")
+            at_length = part in OF_EVERY_KIND and not kind.startswith("changes")
             name = f"{kind}, {part}".replace("/", "").replace(" ", "_")
-            yield pytest.param(kind, part, marks=[pytest.mark.slow] if is_slow else [], id=name)
+            yield pytest.param(kind, part, marks=[pytest.mark.soak] if at_length else [], id=name)
 
 
 @dataclass
@@ -276,7 +276,7 @@ def test_the_tables_equal_the_org_after_all_that_can_be_malformed(
     heal(feeds, kind, ways, monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "part"), [(kind, part) for kind in CHANGES for part in KINDS[kind][2]])
 def test_the_tables_equal_the_org_after_what_is_malformed_in_one_part(
     kind: str, part: str, feeds: Feeds, monkeypatch: pytest.MonkeyPatch

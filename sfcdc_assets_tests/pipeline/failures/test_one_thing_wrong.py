@@ -2,7 +2,7 @@
 
 A row is one call of the org's, or one thing of ours, and one way in which it fails; beside it stands whether events
 still land. A sensor ticks every hour, an event comes every two hours; deliveries, logins, requests and sessions are
-counted at the org. When it is over, all has landed, once and in order. `make test-slow` has whole days, with a tick
+counted at the org. When it is over, all has landed, once and in order. `make soak` has whole days, with a tick
 every half hour.
 """
 
@@ -246,7 +246,7 @@ def test_what_has_nothing_to_do_with_it_goes_on_and_its_price_is_bounded(
     live_through(wrong, server, monkeypatch, HALF_A_DAY, ticks_an_hour=1)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("wrong", AT_LENGTH, ids=lambda wrong: wrong.what.replace(" ", "_"))
 def test_the_same_of_every_answer_to_every_request(
     wrong: Wrong, server: CodeServer, monkeypatch: pytest.MonkeyPatch

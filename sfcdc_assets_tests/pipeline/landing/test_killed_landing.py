@@ -194,6 +194,6 @@ def test_a_few_hundred_events_and_a_kill(tmp_path: Path) -> None:
     run(tmp_path, events=400, kills=1)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_twenty_thousand_events_of_all_kinds_with_faults_and_ten_kills(tmp_path: Path) -> None:
     run(tmp_path, events=20_000, kills=10)

@@ -26,7 +26,7 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.streams.json_transport import MOST, JsonTransport
 
 OF_THE_WIRE = ("payload", "replay_id", "received_at")
-HISTORIES = (1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (4, 11, 30, 31, 32, 33, 34)))
+HISTORIES = (1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (4, 11, 30, 31, 32, 33, 34)))
 MENDED = (
     Fault.COMETD_UNKNOWN_CLIENT,
     Fault.COMETD_LOST_COOKIE,

@@ -19,7 +19,7 @@ SHORT = LongRun(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_traffic_with_holes_and_killed_syncs_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None:
     print(f"seed {SHORT.seed}")
     figures = run(SHORT, tmp_path)

@@ -23,7 +23,7 @@ __all__ = ["no_settings_but_the_tests_own"]
 SEED = 11
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {SEED}")

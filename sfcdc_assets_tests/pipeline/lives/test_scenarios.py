@@ -145,7 +145,7 @@ def test_tables_equal_the_org_after_all_scenarios_at_once(follower: Follower) ->
     follower.assert_equal_to_the_org()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("name", scenarios())
 def test_tables_equal_the_org_after_each_scenario(follower: Follower, name: str) -> None:
     follower.server.scenarios.play(name)

@@ -67,7 +67,7 @@ def test_an_object_that_moves_twice_takes_its_table_along(pipeline: EmulatedPipe
     move_to_and_fro(pipeline, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_object_that_moves_to_and_fro_twenty_times_under_load_equals_the_org(pipeline: EmulatedPipeline) -> None:
     move_to_and_fro(pipeline, MOVES)
     before = pipeline.rows(MOVED)
