@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -24,6 +25,7 @@ from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.orchestration.jobs import SYNC
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
@@ -56,6 +58,19 @@ def sync(pipeline: EmulatedPipeline, *, until_caught_up: bool = True) -> list[st
     said: list[str] = []
     sync_channels(pipeline.instance, until_caught_up=until_caught_up, report=said.append)
     return said
+
+
+def test_a_sync_over_channels_that_were_open_counts_what_it_landed_itself(pipeline: EmulatedPipeline) -> None:
+    with OpenChannels(forgotten_seconds=math.inf) as channels:
+
+        def landed() -> list[str]:
+            said: list[str] = []
+            sync_channels(pipeline.instance, until_caught_up=True, report=said.append, channels=channels)
+            return [line for line in said if "by this sync" in line]
+
+        change(pipeline, "first")
+        assert "1 event landed" in landed()[-1]
+        assert "0 events landed" in landed()[-1]
 
 
 @contextmanager

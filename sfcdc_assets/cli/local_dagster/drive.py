@@ -97,6 +97,7 @@ def sync_channels(
     settings = load_settings()
     with nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf) as opened:
         if readings is None:
+            opened.count_anew()
             warehouse = Warehouse(settings.warehouse)
             first = first_timeouts(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
             readings = begin_readings(opened, settings, first, early, only)

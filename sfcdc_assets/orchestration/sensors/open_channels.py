@@ -122,7 +122,7 @@ class OpenChannel:
         self._is_ending = False
         self._complete_through_ms = 0
         self.landed = 0
-        """Events landed since it was opened."""
+        """Events landed since it was opened, or since who reads it began to count anew."""
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         self._members_pauses: dict[str, RetryPause] = {}
         with ExitStack() as stack:
@@ -336,6 +336,12 @@ class OpenChannels:
             found = Pauses(settings, next(same, None) or login, stream)
             self._pauses[key] = found
         return found
+
+    def count_anew(self) -> None:
+        """Count what is landed from here on, as a sync does that finds channels open."""
+        with self._changed:
+            for opened in self._open.values():
+                opened.landed = 0
 
     def drop(self, channel: str, of_org: str = "") -> None:
         """End a channel that is not to be read on as it is: the next tick opens it again."""
