@@ -22,18 +22,17 @@ MOST_READINGS = 2 * len(POLLED)
 def finish_polls(warehouse: Warehouse, settings: Settings, sync: Callable[[], int]) -> int:
     """Bring the tables of polled objects to where a day without changes would bring them; returns the ticks of the
     syncs. `sync` applies what was read."""
-    ticks = 0
-    # Twice, as in two days: a record that was deleted for good is not missed by a count while the table still lacks
-    # another one that has appeared.
-    for _ in range(2):
-        with connect_for(warehouse, settings.model_copy(update=AT_ONCE)) as org:
-            reader = PolledReader(warehouse, org)
-            reader.land(NOW)  # the first reading asks all of them
-            ticks += sync()
+    with connect_for(warehouse, settings.model_copy(update=AT_ONCE)) as org:
+        reader = PolledReader(warehouse, org)
+        reader.land(NOW)  # the first reading asks all of them
+        ticks = sync()
+        # Twice, as in two days: a record that was deleted for good is not missed by a count while the table still lacks
+        # another one that has appeared.
+        for _ in range(2):
             since_ms = clock.now_ms()
             for _ in range(MOST_READINGS):
                 reader.land(TICK)
                 if all(note.swept_at_ms >= since_ms for note in read_poll_notes(warehouse).values()):
                     break
-        ticks += sync()
+            ticks += sync()
     return ticks
