@@ -19,8 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfcdc_assets.changes.token import GONE, RESTORED, ChangesExpired, Token
-from sfcdc_assets.changes.told_rows import (
+from sfcdc_assets.changes.reported_changes import (
     as_rows,
     changes_of,
     changes_schema,
@@ -32,6 +31,7 @@ from sfcdc_assets.changes.told_rows import (
     parted,
     rows_schema,
 )
+from sfcdc_assets.changes.token import GONE, RESTORED, ChangesExpired, Token
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables import current_state, history

@@ -52,9 +52,9 @@ def changes(
         raise SettingsError("--since", "--token-file says where to begin, too", "Leave one of them out")
     if token_file is not None and token_file.exists():
         since = token_file.read_text(encoding="utf-8").strip()
-    told, token = changes_since(load_settings().warehouse, entity, _place(since), versions=versions)
-    for start in range(0, told.num_rows, ROWS_AT_ONCE):
-        for row in told.slice(start, ROWS_AT_ONCE).to_pylist():
+    reported, token = changes_since(load_settings().warehouse, entity, _place(since), versions=versions)
+    for start in range(0, reported.num_rows, ROWS_AT_ONCE):
+        for row in reported.slice(start, ROWS_AT_ONCE).to_pylist():
             say(json_text(json.dumps(row, default=_json, ensure_ascii=False)))
     if token_file is not None:
         _put(token_file, token)

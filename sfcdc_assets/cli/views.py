@@ -114,4 +114,4 @@ def _write(tables: TablesOfCuts, pinned: Path | None, live: Path | None, setting
         )
     if live is not None:
         written = write_live_views(tables, live, datetime.fromtimestamp(clock.now_ms() / 1000, UTC))
-        say(f"{counted(written, 'view')} of {entities} are in {live}. They follow each cut that they are told of.")
+        say(f"{counted(written, 'view')} of {entities} are in {live}. They follow each cut that is reported to them.")

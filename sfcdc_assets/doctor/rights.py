@@ -13,7 +13,7 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.formulas.dependencies import formula_fields
 from sfcdc_assets.formulas.wanted_formulas import wanted_formulas
-from sfcdc_assets.landing.channel_reader import LEAST_ALLOWANCE
+from sfcdc_assets.landing.stream_start import LEAST_ALLOWANCE
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.first_start import FirstStart
 from sfcdc_assets.runtime.errors import SfcdcError, counted

@@ -98,7 +98,7 @@ class Pending:
         uncounted = self._uncounted
         if received.events and uncounted is not None:
             self._uncounted = None
-            with suppress(SfcdcError):  # who cannot be written to has that told by the landing
+            with suppress(SfcdcError):  # who cannot be written to has that raised by the landing
                 counted = replace(uncounted, readings=uncounted.readings + 1, noted_at_ms=clock.now_ms())
                 note_pending(self._warehouse, self._channel, counted)
         self.events.extend(received.events)

@@ -94,7 +94,7 @@ def first_start(
     polled: Collection[str] = (),
 ) -> FirstStart:
     """Two API requests an entity, one for one of those that are `polled` and have no events. One that may not be read
-    costs nothing, and is told by others."""
+    costs nothing, and is reported by others."""
     since = datetime.fromtimestamp(now_ms / 1000, UTC) - EVENTS_KEPT
     costs = []
     for entity in entities:

@@ -244,7 +244,7 @@ class Settings(BaseSettings):
     """A DuckDB file to which the views of `sfcdc sql` are written after each sync, of the newest cut: the same as
     `sfcdc views --duckdb`."""
     live_views_file: Path | None = None
-    """A DuckDB file with views that follow the newest cut by themselves: after each sync they are told of it, as by
+    """A DuckDB file with views that follow the newest cut by themselves: after each sync it is reported to them, as by
     `sfcdc views --live`."""
 
     freshness_minutes: float = Field(default=15.0, gt=0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from sfcdc_assets.changes.entity_changes import IS_VERSION, NOT_FROM_FIELD_HISTORY, Before
+from sfcdc_assets.changes.reported_changes import changes_schema, fields_of
 from sfcdc_assets.changes.token import (
     CHECKSUM,
     DAMAGED,
@@ -25,7 +26,6 @@ from sfcdc_assets.changes.token import (
     ChangesExpired,
     Token,
 )
-from sfcdc_assets.changes.told_rows import changes_schema, fields_of
 from sfcdc_assets.lake.delta.readable_table import ReadableTable, readable
 from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.sql.text import Rows, name, sql_type, value
@@ -37,8 +37,8 @@ _CERTAIN = "NOT coalesce(_in_doubt, false) AND _certain_fields IS NULL"
 
 @dataclass(frozen=True)
 class ChangesSource:
-    """What changes of an entity are told from, beside its tables at the cut: the token that stands for these, and what
-    was there before each batch that went back to an earlier watermark."""
+    """What changes of an entity are reported from, beside its tables at the cut: the token that stands for these, and
+    what was there before each batch that went back to an earlier watermark."""
 
     token: Token
     before: tuple[Before, ...]
@@ -116,8 +116,8 @@ def _before(
             f"({read(tables[current_state.LAYER])}) WHERE {IS_VERSION})"
         )
         vanished.append(gone)
-        told = f'(SELECT "Id" FROM now_rows UNION SELECT "Id" FROM ({gone}))'
-        thens.append(_then(found, rows.schema, values, f'{answers} AND {IS_VERSION} AND "Id" IN {told}'))
+        reported = f'(SELECT "Id" FROM now_rows UNION SELECT "Id" FROM ({gone}))'
+        thens.append(_then(found, rows.schema, values, f'{answers} AND {IS_VERSION} AND "Id" IN {reported}'))
     return chains, thens, vanished
 
 

@@ -30,7 +30,7 @@ class LiveTables:
     """The tables of the newest cuts that live views read: opened once, for the links and for the views."""
 
     def __init__(self, tables: TablesOfCuts) -> None:
-        # A token stands for one cut, so what changes are told from is not part of views that move on.
+        # A token stands for one cut, so what changes are reported from is not part of views that move on.
         self._of = {entity: replace(tables.of(entity), changes=None) for entity in tables.shown}
         pointed_to = {each for of in self._of.values() for lookup in of.lookups.values() for each in lookup.objects}
         found = {each: tables.named(each) for each in sorted(pointed_to - {USER})}

@@ -21,7 +21,7 @@ from sfcdc_assets.timeline.version_columns import history_schema
 _ROW_ALONE = ("_is_deleted", "_deleted_reason", "_commit_timestamp", "_read_position")
 """What a read may tell of a row without there being a new version."""
 SAID_OF_A_ROW = ("_is_deleted", "_deleted_reason", "_in_doubt", "_certain_fields", "_position", "_change_type")
-"""What may differ in a row that has no new version. That a read has found it unchanged is not told to anybody."""
+"""What may differ in a row that has no new version. That a read has found it unchanged is reported to nobody."""
 
 
 _IS_ROW = pl.col("source") == ROW

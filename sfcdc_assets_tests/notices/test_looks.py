@@ -17,7 +17,7 @@ from sfcdc_assets.lake.tables.lost_checkpoints import note_lost_checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices import looks
 from sfcdc_assets.notices.notice import Notice
-from sfcdc_assets.notices.tell import Round, tell
+from sfcdc_assets.notices.reporting_round import Round, report_news
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.notice_kinds import NoticeKind
 from sfcdc_assets.settings.settings import Settings, load_settings
@@ -43,7 +43,7 @@ class Person:
     def hears(self) -> list[str]:
         """Texts of what is new."""
         self.read.clear()
-        self.last = tell(self.warehouse, self.settings, {"function": self._take}, None)
+        self.last = report_news(self.warehouse, self.settings, {"function": self._take}, None)
         return [notice.text for notice in self.read]
 
     def _take(self, notices: Sequence[Notice]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from sfcdc_assets.notices.notice import LONGEST_MESSAGE, PAGES, Notice, NoticeNotTaken, chat_message
-from sfcdc_assets.notices.tell import webhook
+from sfcdc_assets.notices.reporting_round import webhook
 from sfcdc_assets.settings.notice_kinds import BY_DEFAULT, NoticeKind
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.notices.webhook_server import Webhook, webhook_server

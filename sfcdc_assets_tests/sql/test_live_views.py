@@ -168,7 +168,7 @@ def test_the_command_writes_both_forms(life: Life, monkeypatch: pytest.MonkeyPat
     files = tmp_path / "pinned.duckdb", tmp_path / "live.duckdb"
     result = sfcdc("views", "--duckdb", str(files[0]), "--live", str(files[1]))
     assert result.exit_code == 0, result.stderr
-    assert "They follow each cut that they are told of." in " ".join(result.stdout.split())
+    assert "They follow each cut that is reported to them." in " ".join(result.stdout.split())
     for file in files:
         with duckdb.connect(str(file), read_only=True) as opened:
             assert opened.execute(COUNTS).fetchall() == [(1, 1, 2)]

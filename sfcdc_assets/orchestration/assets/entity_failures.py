@@ -13,8 +13,9 @@ from dagster._core.execution.plan.objects import StepFailureData
 from sfcdc_assets.orchestration.table_metadata import Metadata
 from sfcdc_assets.runtime.errors import SfcdcError
 
-TOLD = "told"
-"""Metadata of a failure: what of its reason may leave the machine, in a notice."""
+REPORTABLE = "told"
+"""Metadata of a failure: what of its reason may leave the machine, in a notice. The key is in the events of runs that
+failed before, whose descriptions may not leave it."""
 
 
 class UnknownEntity(SfcdcError):
@@ -41,17 +42,17 @@ def failure_of(entity: str, error: BaseException) -> dg.Failure:
     description = first_line(error)
     if not description.startswith(f"{entity}:"):
         description = f"{entity}: {description}"
-    metadata = {"failed_entities": entity, TOLD: f"{entity}: {without_values(error).removeprefix(f'{entity}: ')}"}
+    metadata = {"failed_entities": entity, REPORTABLE: f"{entity}: {without_values(error).removeprefix(f'{entity}: ')}"}
     return dg.Failure(description, metadata=metadata, allow_retries=False)
 
 
 def failure_of_some(failures: Mapping[str, BaseException]) -> dg.Failure:
     """Return what a step over several entities ends with, after the others are done."""
     description = "; ".join(f"{entity}: {first_line(error)}" for entity, error in failures.items())
-    told = "; ".join(f"{entity}: {without_values(error).rstrip('.')}" for entity, error in failures.items())
+    reportable = "; ".join(f"{entity}: {without_values(error).rstrip('.')}" for entity, error in failures.items())
     return dg.Failure(
         f"Failed: {description.removesuffix('.')}. All other entities of this run are done.",
-        metadata={"failed_entities": ", ".join(failures), TOLD: told},
+        metadata={"failed_entities": ", ".join(failures), REPORTABLE: reportable},
         allow_retries=False,
     )
 
@@ -66,11 +67,11 @@ def without_values(error: BaseException) -> str:
     return f"{type(error).__name__} (the run's log has its message)"
 
 
-def told_of(step: StepFailureData) -> str | None:
+def reportable_reason(step: StepFailureData) -> str | None:
     """Return why a step failed, as it may leave the machine (`without_values`)."""
     if step.user_failure_data is not None:
-        told = step.user_failure_data.metadata.get(TOLD)
-        return str(told.value) if told is not None else step.user_failure_data.description
+        reportable = step.user_failure_data.metadata.get(REPORTABLE)
+        return str(reportable.value) if reportable is not None else step.user_failure_data.description
     error = (step.error.cause or step.error) if step.error is not None else None
     if error is None or not error.cls_name:
         return None

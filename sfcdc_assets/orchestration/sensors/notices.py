@@ -9,8 +9,8 @@ from dagster import DagsterEventType, RunStatusChangeRecordsFilter
 
 from sfcdc_assets.notices.looks import failed_run
 from sfcdc_assets.notices.notice import Notice, Subscriber
-from sfcdc_assets.notices.tell import subscribers_of, tell
-from sfcdc_assets.orchestration.assets.entity_failures import told_of
+from sfcdc_assets.notices.reporting_round import report_news, subscribers_of
+from sfcdc_assets.orchestration.assets.entity_failures import reportable_reason
 from sfcdc_assets.orchestration.jobs import ours
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.settings.setting_values import as_set_here
@@ -22,9 +22,9 @@ MOST_RUNS = 50
 
 
 def build_notices_sensor(assets: OrgAssets, notices: Subscriber | None = None) -> list[dg.SensorDefinition]:
-    """Return the sensor that tells what is new to the webhook of the settings and to `notices`, a function that is
+    """Return the sensor that reports what is new to the webhook of the settings and to `notices`, a function that is
     called with a sequence of notices of one kind; none where there is neither. Of runs, those of our jobs and assets
-    are told of."""
+    are reported."""
     if not subscribers_of(assets.settings(), notices):
         return []
 
@@ -38,10 +38,10 @@ def build_notices_sensor(assets: OrgAssets, notices: Subscriber | None = None) -
         ),
     )
     def send_notices(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        """Look, and tell. What is kept in the warehouse outlives the cursor, which is of Dagster's events alone."""
+        """Look, and report. What is kept in the warehouse outlives the cursor, which is of Dagster's events alone."""
         warehouse, settings = assets.warehouse(), assets.settings()
         failed, cursor = failed_runs(context, ours(assets).has)
-        said = tell(warehouse, settings, subscribers_of(settings, notices), failed)
+        said = report_news(warehouse, settings, subscribers_of(settings, notices), failed)
         for error in said.failed.values():
             context.log.error(str(error))
         context.update_cursor(str(cursor))
@@ -54,7 +54,7 @@ def failed_runs(
     context: dg.SensorEvaluationContext, is_ours: Callable[[dg.DagsterRun], bool]
 ) -> tuple[list[Notice], int]:
     """Return the runs of this code location that failed since the cursor, and the cursor for the next time: the id of
-    the last event that was looked at. Without a cursor nothing that was before is told."""
+    the last event that was looked at. Without a cursor nothing that was before is reported."""
     instance = context.instance
     if context.cursor is None:
         newest = instance.fetch_run_status_changes(DagsterEventType.RUN_FAILURE, limit=1).records
@@ -80,5 +80,5 @@ def _is_here(run: dg.DagsterRun, context: dg.SensorEvaluationContext) -> bool:
 def _reasons(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Sequence[str]:
     """Return why its steps failed, or why the run did where none of them says."""
     steps = [entry.dagster_event for entry in instance.all_logs(run.run_id, of_type=DagsterEventType.STEP_FAILURE)]
-    found = [told_of(event.step_failure_data) for event in steps if event is not None]
+    found = [reportable_reason(event.step_failure_data) for event in steps if event is not None]
     return list(dict.fromkeys(each for each in found if each is not None))

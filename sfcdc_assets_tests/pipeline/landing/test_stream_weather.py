@@ -10,8 +10,8 @@ import pytest
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.lake.tables.raw_events import RawEvents
-from sfcdc_assets.landing.channel_reader import LOOK_SECONDS
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.landing.subscription_reader import LOOK_SECONDS
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream

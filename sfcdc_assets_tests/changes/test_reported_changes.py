@@ -11,7 +11,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.changes.told_rows import changes_of, changes_schema, inserts, later_than, no_rows, parted, rows_schema
+from sfcdc_assets.changes.reported_changes import (
+    changes_of,
+    changes_schema,
+    inserts,
+    later_than,
+    no_rows,
+    parted,
+    rows_schema,
+)
 from sfcdc_assets.timeline.version_columns import current_state_schema
 from sfcdc_assets_tests.timeline.builders import COLUMNS, second
 
@@ -47,7 +55,7 @@ def reported(before: State, after: State, at: int) -> dict[str, dict[str, Any]]:
 
 
 def composed(first: Mapping[str, dict[str, Any]], second: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What two calls told, as one."""
+    """What two calls reported, as one."""
     whole = dict(first)
     for key, later in second.items():
         earlier = first.get(key)
@@ -89,7 +97,7 @@ def lives(draw: st.DrawFn) -> list[State]:
 
 
 @given(lives())
-def test_two_calls_tell_what_one_over_both_does(states: list[State]) -> None:
+def test_two_calls_report_what_one_over_both_does(states: list[State]) -> None:
     start, middle, end = states
     first, then, whole = reported(start, middle, 10), reported(middle, end, 20), reported(start, end, 20)
     for key, change in first.items():
@@ -99,7 +107,7 @@ def test_two_calls_tell_what_one_over_both_does(states: list[State]) -> None:
     for key, change in both.items():
         change.pop("was_deleted", None)
         if key in whole:
-            # The last row that was told says when and by whom.
+            # The last row that was reported says when and by whom.
             reported_at = change["_position"]
             same = {**whole[key], **{n: change[n] for n in ("_position", "_commit_user", "_commit_timestamp")}}
             assert {**change, "_position": reported_at} == same

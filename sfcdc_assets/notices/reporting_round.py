@@ -47,14 +47,14 @@ def subscribers_of(settings: Settings, function: Subscriber | None = None) -> di
     return found
 
 
-def tell(
+def report_news(
     warehouse: Warehouse,
     settings: Settings,
     subscribers: Mapping[str, Subscriber],
     failed_runs: Sequence[Notice] | None,
 ) -> Round:
-    """Tell the subscribers what is new, of the kinds of SFCDC_NOTICES. `failed_runs`: those since the last round, or
-    more; None where they could not be asked for.
+    """Report to the subscribers what is new, of the kinds of SFCDC_NOTICES. `failed_runs`: those since the last round,
+    or more; None where they could not be asked for.
 
     What was noticed is kept before anything is sent, and each call that went well before the next one. Raises what
     reading and writing the note raises: then nothing was sent and nothing forgotten.
