@@ -182,8 +182,8 @@ class PolledReader:
 
     def _not_polled(self, entity: str, error: Exception) -> PollNote:
         """Note why, and draw the conclusion from it. Raises what concerns all objects."""
+        self._seen.pop(entity, None)  # first of all: what was read may not be in the table
         _raise_of_all(error)
-        self._seen.pop(entity, None)
         now_ms = clock.now_ms()
         log.warning("%s could not be polled: %s", entity, error, exc_info=_unforeseen(error))
         if isinstance(error, QueryRefused):

@@ -15,7 +15,7 @@ import pytest
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
-from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
 from sfcdc_assets.lake.store.notes import remove_note
 from sfcdc_assets.lake.store.poll_notes import PATH, read_poll_notes
 from sfcdc_assets.lake.store.request_ledger import read_ledger
@@ -249,6 +249,26 @@ def test_what_nobody_foresaw_of_one_object_keeps_no_other_from_being_polled(
         assert "of Lead alone" in str(failure(reader, warehouse, "Lead"))
         assert len(read_rows(warehouse, "Case", before)) == 1
     monkeypatch.undo()
+
+
+def test_changes_that_were_read_while_nothing_could_be_written_are_written_by_a_later_poll(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise WarehouseNotWritable(str(org.warehouse), "no space left on device")
+
+    with reading(org) as (reader, _, warehouse):
+        reader.land(NOW)
+        last = last_reading(warehouse, "Case")
+        rename(org, "Case", 2, "read while the disk was full")
+        org.org.clock.sleep(4000)
+        with monkeypatch.context() as patch:
+            patch.setattr(Snapshots, "add_poll", no_room)
+            with pytest.raises(WarehouseNotWritable):
+                reader.land(NOW)
+        org.org.clock.sleep(4000)
+        reader.land(NOW)
+        assert read_rows(warehouse, "Case", last) == sorted(ids(org.org, "Case")[:2])
 
 
 def fails_for(entity: str, work: Callable[..., Any]) -> Callable[..., Any]:
