@@ -201,8 +201,8 @@ class SimulatedClock(Clock):
         return None if until is None else min([until, *ends])
 
     def _idle_until(self, busy: float) -> int | None:
-        """When the org does something next; None while it is at work, no stream was begun yet, or a message is on its
-        way. `busy`: for how long already, in seconds of the machine."""
+        """When the org does something next; None while it is at work, no stream was begun yet (but a thread beside the
+        driver's may want none), or a message is on its way. `busy`: for how long already, in seconds of the machine."""
         if self._server is None:
             return self() + FAR_MS
         streams = any(not getattr(stream, "is_over", False) for stream in self._streams)
@@ -217,6 +217,8 @@ class SimulatedClock(Clock):
         begun = service.subscribed_streams if service is not None else 0
         over = [stream for stream in self._streams if getattr(stream, "is_over", False)]
         wanted = len(self._streams) - len(over)
+        if due is None and not wanted and self._beside:
+            return self() + FAR_MS  # who waits now, waits for a thread beside the driver's
         if service is None or due is None or due <= self() or begun < wanted:
             return self() + 1_000 if busy > BOUND_SECONDS else None
         is_new = any(not getattr(stream, "responses", 0) for stream in self._streams if stream not in over)

@@ -65,10 +65,12 @@ def org(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
 
 
 def push(org: Stream, *payloads: object, channel: str = GENERIC) -> None:
+    """As by REST: the clients whose connects are held have them at once."""
     channels = org.server.cometd.topics.channels
     found = next(each for each in channels.all() if each.name == channel)
     texts = [each if isinstance(each, str) else json.dumps(each) for each in payloads]
     channels.push(found.id, [{"payload": text} for text in texts], [])
+    org.server.bus.wake()
 
 
 def land(org: Stream, channel: str) -> LandingReport:

@@ -48,6 +48,7 @@ def push(org: Stream, text: str) -> None:
     channels = org.server.cometd.topics.channels
     (found,) = (each for each in channels.all() if each.name == GENERIC)
     channels.push(found.id, [{"payload": text}], [])
+    org.server.bus.wake()
 
 
 def texts(org: Stream) -> list[str]:
