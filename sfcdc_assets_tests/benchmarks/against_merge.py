@@ -15,9 +15,10 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets_tests.benchmarks.interleave import wall_seconds
-from sfcdc_assets_tests.benchmarks.large_entity import Change, LargeEntity, bytes_in, checksums
+from sfcdc_assets_tests.benchmarks.large_entity import Change, LargeEntity
 from sfcdc_assets_tests.benchmarks.merge_pair import VALID_FROM, VALID_TO, MergePair, folded
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
+from sfcdc_assets_tests.benchmarks.table_contents import bytes_in, checksums
 
 Checksums = Mapping[str, Mapping[str, int]]
 """What is summed -> `rows` and each column -> the sum."""

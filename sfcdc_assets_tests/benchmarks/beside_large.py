@@ -14,8 +14,9 @@ from sfcdc_assets.apply.apply_changes import Applier, ToApply
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks.against_merge import session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
-from sfcdc_assets_tests.benchmarks.large_entity import CHANNEL, ENTITY, LargeEntity, checksums
+from sfcdc_assets_tests.benchmarks.large_entity import CHANNEL, ENTITY, LargeEntity
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.benchmarks.table_contents import checksums
 from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
 from sfcdc_assets_tests.run_contexts import run_on
 

@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from sfcdc_assets_tests.benchmarks.against_merge import entity, session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
-from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity, checksums
+from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage
+from sfcdc_assets_tests.benchmarks.table_contents import checksums
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 
 OLD, YOUNG, EVENTS, ROUNDS = 1_000, 10, 20, 7

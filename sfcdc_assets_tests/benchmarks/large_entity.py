@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,9 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE, page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.version_columns import current_state_schema
+from sfcdc_assets_tests.benchmarks.field_kinds import KINDS, Diff, Kind, arrow_type, text_prefix
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
+from sfcdc_assets_tests.benchmarks.table_contents import bytes_in, rows_of
 from sfcdc_assets_tests.change_events.written_event import bitmap_of, described_object, event_schema, header, optional
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -47,35 +49,8 @@ ENTITY = "Opportunity"
 SCHEMA_ID = "schema of Opportunity"
 BEGUN_MS = 1_700_000_000_000
 USER = "005Dp000000PpjsIAC"
-
 Change = tuple[int, Mapping[str, Any]]
 """The number of a record and the fields that are set, or all of them for a record that is new; times in ms."""
-
-
-class Diff(str):
-    """A text's difference, which an event carries in its place."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A field's type in describe and in Avro, and how many values it has at most in this table (0: one a record)."""
-
-    described: str
-    avro: str
-    doc: str
-    values: int
-
-
-_TEXT, _PICKLIST = Kind("string", "string", "Text", 0), Kind("picklist", "string", "DynamicEnum", 12)
-_REFERENCE, _AMOUNT = Kind("reference", "string", "EntityId", 20_000), Kind("currency", "double", "Currency", 0)
-_PERCENT, _FLAG = Kind("percent", "double", "Percent", 101), Kind("boolean", "boolean", "Boolean", 2)
-_TIME, _NUMBER = Kind("datetime", "long", "DateTime", 0), Kind("int", "int", "Integer", 500)
-_KINDS = (
-    *(_TEXT, _PICKLIST, _AMOUNT, _TIME, _FLAG, _REFERENCE, _PICKLIST, _PERCENT, _TEXT, _NUMBER),
-    *(_PICKLIST, _AMOUNT, _FLAG, _TIME, _PICKLIST, _REFERENCE, _PERCENT, _TEXT, _PICKLIST, _TIME),
-    *(_AMOUNT, _FLAG, _PICKLIST, _TEXT, _NUMBER, _TIME, _PICKLIST, _FLAG, _PERCENT),
-)
-"""13 texts, 6 numbers, 4 flags, 4 times, 2 integers: with the Id 30 columns."""
 _FIRST = 100_000
 """Numbers in texts begin with it: a reference has 18 characters then."""
 _SECONDS = 300_000_000
@@ -110,7 +85,7 @@ class LargeEntity:
         self._grow()
 
     def _kinds_of(self, fields: int) -> dict[str, Kind]:
-        return {f"Field{n:03}__c": _KINDS[n % len(_KINDS)] for n in range(fields)}
+        return {f"Field{n:03}__c": KINDS[n % len(KINDS)] for n in range(fields)}
 
     def apply(self, spark: SparkSession | None = None) -> ApplyReport:
         """What the pipeline does with what has landed."""
@@ -176,7 +151,7 @@ class LargeEntity:
 
     def array(self, name: str, values: Sequence[Any]) -> pa.Array:
         """Values of a field, as changes have them, in the type of its column."""
-        arrow, plain = self.row_schema.field(name).type, pa.array(values, _plain(self.kinds[name]))
+        arrow, plain = self.row_schema.field(name).type, pa.array(values, arrow_type(self.kinds[name]))
         return pc.multiply(plain, 1000).cast(arrow) if pa.types.is_timestamp(arrow) else plain.cast(arrow)
 
     @property
@@ -296,7 +271,9 @@ class LargeEntity:
             if pa.types.is_timestamp(field):
                 values = pa.array((BEGUN_MS - numbers % _SECONDS * 1000) * 1000).cast(field)
             elif pa.types.is_string(field):
-                values = pc.binary_join_element_wise(_prefix(kind), pa.array(numbers + _FIRST).cast(pa.string()), "")
+                values = pc.binary_join_element_wise(
+                    text_prefix(kind), pa.array(numbers + _FIRST).cast(pa.string()), ""
+                )
             elif pa.types.is_floating(field):
                 values = pa.array(numbers / 100 if kind.values == 0 else numbers.astype(float))
             else:
@@ -342,7 +319,7 @@ class LargeEntity:
         number %= kind.values or 10**9
         match kind.avro:
             case "string":
-                return f"{_prefix(kind)}{number + _FIRST}"
+                return f"{text_prefix(kind)}{number + _FIRST}"
             case "double":
                 return number / 100 if kind.values == 0 else float(number)
             case "boolean":
@@ -393,34 +370,3 @@ class LargeEntity:
 def record_id(number: int) -> str:
     """The Id of the record with this number; later numbers have greater ones."""
     return f"006Dp{number:010}IAA"
-
-
-def rows_of(uri: str, schema: pa.Schema) -> pl.LazyFrame:
-    """A table's rows in these columns, read file by file; a column that a file lacks is null."""
-    wanted = pl.DataFrame(schema.empty_table()).schema
-    files = DeltaTable(uri).file_uris()
-    return pl.scan_parquet(files, schema=wanted, missing_columns="insert", extra_columns="ignore")
-
-
-def bytes_in(folder: Path) -> int:
-    """Bytes of the Parquet files in a folder."""
-    return sum(path.stat().st_size for path in folder.glob("*.parquet"))
-
-
-def checksums(rows: pl.LazyFrame, names: Sequence[str]) -> dict[str, int]:
-    """Of each column the sum of its cells' hashes, each with its record's Id, and how many rows there are."""
-    found = rows.select(
-        pl.len().alias("rows"),
-        *(pl.struct("Id", name).hash().sum().alias(name) for name in names),
-    )
-    return dict(found.collect(engine="streaming").row(0, named=True))
-
-
-def _prefix(kind: Kind) -> str:
-    return {"reference": "003Dp0000000", "picklist": "Stage "}.get(kind.described, "Text of a record ")
-
-
-def _plain(kind: Kind) -> pa.DataType:
-    return {"string": pa.string(), "double": pa.float64(), "boolean": pa.bool_(), "long": pa.int64()}.get(
-        kind.avro, pa.int32()
-    )

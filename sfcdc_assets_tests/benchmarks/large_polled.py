@@ -26,8 +26,10 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.salesforce.composite_query import QueryPage
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets_tests.benchmarks.large_entity import ENTITY, Kind, LargeEntity, checksums, record_id
+from sfcdc_assets_tests.benchmarks.field_kinds import Kind
+from sfcdc_assets_tests.benchmarks.large_entity import ENTITY, LargeEntity, record_id
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
+from sfcdc_assets_tests.benchmarks.table_contents import checksums
 from sfcdc_assets_tests.pipeline.entities.many_objects import objects
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, only_settings_of_tests, served
 from sfcdc_assets_tests.simulated_clock import SimulatedClock

@@ -20,7 +20,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import AddAction
 
-from sfcdc_assets_tests.benchmarks.large_entity import ENTITY, Change, LargeEntity, record_id, rows_of
+from sfcdc_assets_tests.benchmarks.large_entity import ENTITY, Change, LargeEntity, record_id
+from sfcdc_assets_tests.benchmarks.table_contents import rows_of
 
 VALID_FROM, VALID_TO, IS_SET = "_valid_from", "_valid_to", "is_set_"
 

@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 from sfcdc_assets.emulator.events.text_difference import text_difference
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.benchmarks.against_merge import session
+from sfcdc_assets_tests.benchmarks.field_kinds import Diff, Kind
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
-from sfcdc_assets_tests.benchmarks.large_entity import ENTITY, Change, Diff, Kind, LargeEntity, record_id
+from sfcdc_assets_tests.benchmarks.large_entity import ENTITY, Change, LargeEntity, record_id
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 
 BODY = "Body__c"

@@ -8,8 +8,9 @@ import numpy as np
 
 from sfcdc_assets_tests.benchmarks.against_merge import entity, session
 from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
-from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity, checksums
+from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage
+from sfcdc_assets_tests.benchmarks.table_contents import checksums
 
 NARROW, WIDE = 40, 400
 ROUNDS = 2

@@ -14,7 +14,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
-from sfcdc_assets_tests.doctor.broken_set_ups import SetUp, served_org, set_up
+from sfcdc_assets_tests.doctor.set_ups import SetUp, served_org, set_up
 from sfcdc_assets_tests.pipeline.stream import stream
 
 

@@ -32,7 +32,8 @@ from sfcdc_assets.streams.errors import TransportUnavailable
 from sfcdc_assets_tests.change_events.written_event import described_object, event_schema, optional
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.doctor import test_change_feed
-from sfcdc_assets_tests.doctor.broken_set_ups import HOUR, SET_UPS, Broken, SetUp, served_org, set_up
+from sfcdc_assets_tests.doctor.broken_set_ups import SET_UPS, Broken
+from sfcdc_assets_tests.doctor.set_ups import HOUR, SetUp, served_org, set_up
 from sfcdc_assets_tests.formulas.test_formula_columns import ACCOUNT, CONTACT
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 

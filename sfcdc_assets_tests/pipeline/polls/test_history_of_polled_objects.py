@@ -15,7 +15,7 @@ from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.oracle import EPOCH, column_fields, typed
-from sfcdc_assets_tests.pipeline.polls.test_polls import reading, settings_of_polls
+from sfcdc_assets_tests.pipeline.polls.polled_org import reading, settings_of_polls
 from sfcdc_assets_tests.pipeline.story import go_on, story
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 

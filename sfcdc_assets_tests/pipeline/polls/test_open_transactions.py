@@ -15,7 +15,7 @@ from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.polls.cursor import REREAD
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.polls.test_polls import reading, rename, settings_of_polls
+from sfcdc_assets_tests.pipeline.polls.polled_org import reading, rename, settings_of_polls
 from sfcdc_assets_tests.pipeline.story import go_on, story
 
 SEED = 71

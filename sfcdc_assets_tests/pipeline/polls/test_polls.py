@@ -1,103 +1,46 @@
-"""Polls of copied objects: interrupted, repeated, refused, beside others."""
+"""Polls of copied objects: interrupted, repeated, beside others."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from typing import Any
 
 import dagster as dg
 import pytest
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
-from sfcdc_assets.lake.errors import ConcurrentCommit, WarehouseNotWritable
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.store.notes import remove_note
 from sfcdc_assets.lake.store.poll_notes import PATH, read_poll_notes
-from sfcdc_assets.lake.store.request_ledger import read_ledger
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.schemas import Schemas
-from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.object_poll import ObjectPoll, SeenRecords
 from sfcdc_assets.landing.poll_timeouts import NOW, TICK
-from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.orchestration.jobs import SYNC, build_jobs, build_layers_job
 from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
-from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
-from sfcdc_assets.org_connection.request_budget import POLLS
 from sfcdc_assets.org_connection.whole_object import read_pages, start
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.composite_query import PAGE_ROWS, QueryPage, first_pages
-from sfcdc_assets.salesforce.errors import ApiLimitReached, QueryRefused
+from sfcdc_assets.salesforce.errors import QueryRefused
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.settings.channel_kinds import POLLED
-from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.story import go_on, story
+from sfcdc_assets_tests.pipeline.polls.polled_org import (
+    OBJECTS,
+    failure,
+    last_reading,
+    read_rows,
+    reading,
+    rename,
+)
 
-OBJECTS = ("Case", "Lead", "Opportunity")
-SEED = 67
 PAGE = 2_000
 MANY = PAGE + 50
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline]:
-    """Three objects that were copied, and are polled."""
-    print(f"seed {SEED}")
-    with story(tmp_path_factory.mktemp("polls"), ["Account"], records=6, seed=SEED) as pipeline:
-        with pytest.MonkeyPatch.context() as patch:
-            settings_of_polls(patch)
-            pipeline.sync()
-        yield pipeline
-
-
-def settings_of_polls(patch: pytest.MonkeyPatch) -> None:
-    patch.setenv("SFCDC_CHANNELS", "none")
-    patch.setenv("SFCDC_POLL", ",".join(OBJECTS))
-
-
-@pytest.fixture
-def org(shared: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:
-    """The org when all of its objects are due."""
-    go_on(shared, monkeypatch)
-    settings_of_polls(monkeypatch)
-    shared.org.clock.sleep(4000)
-    return shared
-
-
-@contextmanager
-def reading(pipeline: EmulatedPipeline) -> Iterator[tuple[PolledReader, OrgConnection, Warehouse]]:
-    warehouse = Warehouse(str(pipeline.warehouse))
-    with connect(load_settings()) as connected:
-        yield PolledReader(warehouse, connected), connected, warehouse
-
-
-def rename(pipeline: EmulatedPipeline, entity: str, count: int, value: str) -> None:
-    """Change records in one transaction: all have one stamp."""
-    with pipeline.org.transaction() as work:
-        for record_id in ids(pipeline.org, entity)[:count]:
-            work.update(entity, record_id, {"Description": value})
-
-
-def read_rows(warehouse: Warehouse, entity: str, after: int = 0) -> list[str]:
-    """Ids of the rows that polls have read, one for each time."""
-    taken = Snapshots.open(warehouse, entity)
-    assert taken is not None
-    return [each for reading in taken.read_backs(after) for each in sorted(reading.record_ids)]
-
-
-def last_reading(warehouse: Warehouse, entity: str) -> int:
-    taken = Snapshots.open(warehouse, entity)
-    assert taken is not None
-    return taken.last_read_back()
 
 
 @pytest.mark.parametrize("expected_rows", [0, PAGE_ROWS, PAGE_ROWS + 1, None])
@@ -211,145 +154,6 @@ def test_an_interrupted_poll_goes_on_in_the_midst_of_records_with_one_stamp(org:
     org.assert_equal_to_the_org(["Opportunity"])
 
 
-def failure(reader: PolledReader, warehouse: Warehouse, entity: str) -> str | None:
-    """Why an object could not be polled, though the others were."""
-    report = reader.land(TICK)
-    assert report.has_answered
-    return read_poll_notes(warehouse)[entity].error
-
-
-def test_an_object_that_is_refused_keeps_no_other_from_being_polled(org: EmulatedPipeline) -> None:
-    rename(org, "Case", 1, "polled")
-    org.org.hidden_objects = {"Lead"}
-    try:
-        with reading(org) as (reader, _, warehouse):
-            before = last_reading(warehouse, "Case")
-            assert "Lead" in str(failure(reader, warehouse, "Lead"))
-            assert len(read_rows(warehouse, "Case", before)) >= 1
-        entities = {each["entity"]: each for each in json.loads(sfcdc("status", "--json").stdout)["entities"]}
-        assert "Lead" in entities["Lead"]["not_polled"]
-        assert entities["Case"]["not_polled"] is None
-        assert "Lead could not be polled" in sfcdc("status").stdout
-    finally:
-        org.org.hidden_objects = set()
-    org.org.clock.sleep(7200)
-    org.sync()
-    org.assert_equal_to_the_org(OBJECTS)
-
-
-@pytest.mark.parametrize("step", ["_begun", "land"])
-def test_what_nobody_foresaw_of_one_object_keeps_no_other_from_being_polled(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    rename(org, "Case", 1, f"polled beside {step}")
-    owner = PolledReader if step == "_begun" else ObjectPoll
-    monkeypatch.setattr(owner, step, fails_for("Lead", getattr(owner, step)))
-    with reading(org) as (reader, _, warehouse):
-        before = last_reading(warehouse, "Case")
-        assert "of Lead alone" in str(failure(reader, warehouse, "Lead"))
-        assert len(read_rows(warehouse, "Case", before)) == 1
-    monkeypatch.undo()
-
-
-def test_changes_that_were_read_while_nothing_could_be_written_are_written_by_a_later_poll(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_room(*_: object, **__: object) -> None:
-        raise WarehouseNotWritable(str(org.warehouse), "no space left on device")
-
-    with reading(org) as (reader, _, warehouse):
-        reader.land(NOW)
-        last = last_reading(warehouse, "Case")
-        rename(org, "Case", 2, "read while the disk was full")
-        org.org.clock.sleep(4000)
-        with monkeypatch.context() as patch:
-            patch.setattr(Snapshots, "add_poll", no_room)
-            with pytest.raises(WarehouseNotWritable):
-                reader.land(NOW)
-        org.org.clock.sleep(4000)
-        reader.land(NOW)
-        assert read_rows(warehouse, "Case", last) == sorted(ids(org.org, "Case")[:2])
-
-
-def fails_for(entity: str, work: Callable[..., Any]) -> Callable[..., Any]:
-    """The same work, which fails with what is no error of ours for one object."""
-
-    def fails(self: Any, *arguments: Any, **options: Any) -> Any:
-        if entity in (getattr(self, "entity", None), *arguments[:1]):
-            raise ZeroDivisionError("of Lead alone")
-        return work(self, *arguments, **options)
-
-    return fails
-
-
-def test_an_object_that_cannot_be_counted_waits_longer_each_time_and_others_are_counted(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    org.sync()
-    org.org.clock.sleep(90_000)
-    tried: list[float] = []
-
-    def search(of: HardDeletes, entity: str, *rest: Any) -> Any:
-        if entity == "Lead":
-            tried.append(org.org.clock.now_ms() / 1000)
-            raise ZeroDivisionError("of Lead alone")
-        return counted(of, entity, *rest)
-
-    counted = HardDeletes.search
-    with monkeypatch.context() as patch, reading(org) as (reader, _, warehouse):
-        patch.setattr(HardDeletes, "search", search)
-        for _ in range(60):
-            reader.land(TICK)
-            org.org.clock.sleep(400)
-        notes = read_poll_notes(warehouse)
-    assert "of Lead alone" in str(notes["Lead"].sweep_error)
-    assert notes["Case"].sweep_error is None
-    pauses = [after - before for before, after in pairwise(tried)]
-    assert len(pauses) >= 3
-    assert pauses == sorted(pauses)
-    org.org.clock.sleep(90_000)
-    for _ in range(2):
-        org.sync()
-        org.org.clock.sleep(1000)
-    assert read_poll_notes(Warehouse(str(org.warehouse)))["Lead"].sweep_error is None
-
-
-def test_a_used_up_allowance_is_raised_and_loses_nothing(org: EmulatedPipeline) -> None:
-    rename(org, "Case", 2, "after the allowance")
-    with reading(org) as (reader, _, warehouse):
-        before = read_poll_notes(warehouse)
-        org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, path="/composite")
-        with pytest.raises(ApiLimitReached):
-            reader.land(TICK)
-        assert read_poll_notes(warehouse) == before, "no object counts as asked"
-        assert read_ledger(warehouse).postponed[POLLS].objects == OBJECTS
-    assert "3 objects wait for polls since" in sfcdc("status").stdout
-    org.org.clock.sleep(3600)
-    org.sync()
-    org.assert_equal_to_the_org(["Case"])
-
-
-def test_what_the_share_of_requests_is_not_enough_for_waits_and_no_sync_is_a_success(
-    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    org.sync()
-    rename(org, "Case", 1, "while there is no room")
-    org.org.clock.sleep(4000)
-    monkeypatch.setenv("SFCDC_POLL_PERCENT", "0")
-    done = sfcdc("sync", "--until-caught-up")
-    assert done.exit_code == 1
-    assert "Not all is polled: " in done.output
-    assert "SFCDC_POLL_PERCENT allows them 0 %" in done.output
-    requests = json.loads(sfcdc("status", "--json").stdout)["requests"]["polls"]
-    assert sorted(requests["waiting"]) == list(OBJECTS)
-    assert requests["in_24_hours"] > 0
-    assert f"3 objects wait for polls since {requests['waiting_since']}, because" in sfcdc("status").stdout
-    monkeypatch.delenv("SFCDC_POLL_PERCENT")
-    assert sfcdc("sync", "--until-caught-up").exit_code == 0
-    assert json.loads(sfcdc("status", "--json").stdout)["requests"]["polls"]["waiting"] == []
-    org.assert_equal_to_the_org(["Case"])
-
-
 def test_of_two_that_poll_at_once_the_older_reading_is_refused(org: EmulatedPipeline) -> None:
     rename(org, "Case", 1, "older")
     with reading(org) as (reader, connected, warehouse):
@@ -376,21 +180,6 @@ def test_without_its_notes_a_poll_reads_from_further_back_and_changes_nothing(or
         each: row["_valid_from"] for each, row in rows.items()
     }
     org.assert_equal_to_the_org(["Case"])
-
-
-def test_a_field_that_is_gone_is_noticed_and_the_next_poll_asks_without_it(org: EmulatedPipeline) -> None:
-    org.org.setup.add_field("Case", "Extra__c", {"type": "string", "length": 20})
-    rename(org, "Case", 1, "with another field")
-    org.org.clock.sleep(90_000)
-    org.sync()
-    assert "Extra__c" in next(iter(org.rows("Case").values()))
-    org.org.setup.drop_field("Case", "Extra__c")
-    rename(org, "Case", 1, "without the field")
-    org.org.clock.sleep(2_000)
-    with reading(org) as (reader, _, warehouse):
-        assert "INVALID_FIELD" in str(failure(reader, warehouse, "Case"))
-        org.org.clock.sleep(4_000)
-        assert failure(reader, warehouse, "Case") is None
 
 
 def test_the_sensor_of_polled_objects_asks_for_a_run_over_what_has_changed(org: EmulatedPipeline) -> None:
