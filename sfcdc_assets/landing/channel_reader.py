@@ -140,7 +140,7 @@ class ChannelReader:
             finally:
                 self._report_wait(None)
             self._report(report)
-            report.api_requests = self._org.session.calls - calls
+            report.api_requests += self._org.session.calls - calls
             if report.has_answered:
                 self._pause.worked()
                 self._read_note.answered()
@@ -157,7 +157,7 @@ class ChannelReader:
         """
         if not self._lock.acquire(blocking=False):
             return 0
-        landed = LandingReport(self._channel)
+        landed, calls = LandingReport(self._channel), self._org.session.calls_of_this_thread
         try:
             if self._may_land_ahead:
                 self._land_arrived(landed)
@@ -169,6 +169,7 @@ class ChannelReader:
             self._close()
             raise
         finally:
+            landed.api_requests = self._org.session.calls_of_this_thread - calls
             self._ahead.add(landed)
             self._lock.release()
         return len(landed.events) if self._may_land_ahead and self._subscription is not None else None
