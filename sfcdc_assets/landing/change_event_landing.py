@@ -78,10 +78,10 @@ class ChangeEventLanding(Landing):
             self._warehouse, self._channel, raw_events.last_position(self._channel), raw_events.landed_among
         )
         counted = landed.rows.group_by("entity_name").aggregate([("position", "count"), ("commit_timestamp", "min")])
+        landed_at = clock.now_ms() / 1000
         for row in counted.to_pylist():
-            entity, oldest = row["entity_name"], row["commit_timestamp_min"]
-            report.events[entity] += row["position_count"]
-            report.oldest[entity] = min(oldest, report.oldest.get(entity, oldest))
+            report.events[row["entity_name"]] += row["position_count"]
+            report.waited[row["entity_name"]] = landed_at - row["commit_timestamp_min"].timestamp()
         whole = landed.rows.filter(pc.field("position") <= landed.checkpoint.complete_position)
         if whole.num_rows:
             # A damaged header may name a time that is still to come.

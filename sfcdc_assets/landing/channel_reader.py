@@ -85,7 +85,7 @@ class ChannelReader:
             finally:
                 self._stream.waits.over()
             self._report(report)
-            report.api_requests = self._org.session.calls - calls
+            report.api_requests += self._org.session.calls - calls
             if report.has_answered:
                 self._pause.worked()
                 self._read_note.answered()
@@ -102,7 +102,7 @@ class ChannelReader:
         """
         if not self._lock.acquire(blocking=False):
             return 0
-        landed = LandingReport(self._channel)
+        landed, calls = LandingReport(self._channel), self._org.session.calls_of_this_thread
         try:
             if self._may_land_ahead:
                 self._stream.land_arrived(landed, self.on_events)
@@ -114,6 +114,7 @@ class ChannelReader:
             self._stream.close()
             raise
         finally:
+            landed.api_requests = self._org.session.calls_of_this_thread - calls
             self._ahead.add(landed)
             self._lock.release()
         return len(landed.events) if self._may_land_ahead and self._stream.subscription is not None else None

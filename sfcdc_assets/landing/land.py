@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.event_table import landed_table
@@ -44,8 +43,8 @@ class LandingReport:
 
     channel: str
     events: Counter[str] = field(default_factory=Counter)
-    oldest: dict[str, datetime] = field(default_factory=dict)
-    """Entity -> when the org committed the first of them."""
+    waited: dict[str, float] = field(default_factory=dict)
+    """Entity -> seconds from a commit in the org until it was landed, of the one for which that took longest."""
     quarantined: int = 0
     deliveries: int = 0
     """Events that the org sent since the last report, those included that were landed before: what it meters."""
@@ -72,9 +71,10 @@ class LandingReport:
     def add(self, landed: LandingReport) -> None:
         """Count in what one commit has landed."""
         self.events += landed.events
-        for entity, oldest in landed.oldest.items():
-            self.oldest[entity] = min(oldest, self.oldest.get(entity, oldest))
+        for entity, seconds in landed.waited.items():
+            self.waited[entity] = max(seconds, self.waited.get(entity, seconds))
         self.quarantined += landed.quarantined
+        self.api_requests += landed.api_requests
         self.complete_through_ms = max(self.complete_through_ms, landed.complete_through_ms)
 
     @property

@@ -224,7 +224,7 @@ class Settings(BaseSettings):
     saves their deliveries. Snapshots read what was before either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
     """How long a stream that has answered must stay quiet before its last transaction counts as complete."""
-    land_seconds: float = Field(default=1.0, ge=0)
+    land_seconds: float = Field(default=1.0, ge=0, le=3600)
     """How often at most a channel that Dagster keeps open lands what arrives between two ticks of its sensor. Each time
     is a commit, and a file for each entity. `0`: only ticks land, every five seconds."""
     visibility_seconds: float = Field(default=5.0, ge=0)

@@ -134,6 +134,12 @@ def test_a_wrong_value_is_named_as_it_is_set(settings: pytest.MonkeyPatch) -> No
     assert refused("apac").startswith("SFCDC_VANISH_ROWS: ")
 
 
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "1e12"])
+def test_a_pace_that_nobody_can_wait_for_is_refused(settings: pytest.MonkeyPatch, value: str) -> None:
+    settings.setenv("SFCDC_LAND_SECONDS", value)
+    assert refused("emea").startswith("SFCDC_LAND_SECONDS: ")
+
+
 def test_an_org_that_is_not_listed_is_refused(settings: pytest.MonkeyPatch) -> None:
     settings.setenv("SFCDC_ORG", "latam")
     assert refused() == "SFCDC_ORG: 'latam' is not one of SFCDC_ORGS (emea, apac). Correct it, or SFCDC_ORGS"

@@ -12,7 +12,7 @@ import dagster as dg
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed, run_job
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.jobs.run_config import while_nobody_lands
-from sfcdc_assets.orchestration.sensors.channel import due
+from sfcdc_assets.orchestration.sensors.channel import due, report_directly
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.spark.early_start import EarlySpark
@@ -77,10 +77,7 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
         early.hand_over()
     last_look = opened.last_look
     owes_cut = last_look.cut_owed and not last_look.was_busy and not last_look.is_unproven
-    for event in result.asset_events:
-        instance.report_runless_asset_event(event)
-    for added in result.dynamic_partitions_requests or ():
-        instance.add_dynamic_partitions(added.partitions_def_name, list(added.partition_keys))
+    report_directly(instance, result)
     jobs = []
     failed: dict[str, str] = {}
     for request in result.run_requests or ():

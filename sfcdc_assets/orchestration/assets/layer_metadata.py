@@ -75,11 +75,8 @@ def raw_events_metadata(
     """Return what a poll brought for each entity, with the newest of its events (without payloads); and its data
     version, the position of its last event. A poll may bring events of hundreds: what they share is looked at once.
 
-    `lags`: seconds by entity, of several polls in sum; by default, what the poll's oldest events have waited until
-    now."""
-    now_ms = clock.now_ms()
-    if lags is None:
-        lags = {entity: lag_seconds(oldest, now_ms)["lag_seconds"] for entity, oldest in report.oldest.items()}
+    `lags`: seconds by entity, of several polls in sum; by default, those of this one."""
+    lags = report.waited if lags is None else lags
     events = RawEvents.open(warehouse)
     last, rows = events.last_positions(report.channel), events.counts()
     newest = _newest(events, entities, report.channel, assets.settings().sample_rows)
@@ -122,7 +119,7 @@ def _raw_events_metadata(report: LandingReport, entity: str, lags: Mapping[str, 
         "position": report.position,
         "complete_position": report.complete_position,
         "transaction_open": not report.is_complete,
-        **({"lag_seconds": lags[entity]} if entity in lags else {}),
+        **({"lag_seconds": round(lags[entity], 1)} if entity in lags else {}),
         **of_table,
     }
 

@@ -8,7 +8,6 @@ from math import inf
 
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.orchestration.assets.report_interval import Pace
-from sfcdc_assets.orchestration.table_metadata import lag_seconds
 from sfcdc_assets.runtime import clock
 
 QUIET_SECONDS = 10.0
@@ -33,15 +32,16 @@ class HeldLandings:
     _last: LandingReport | None = None
     _landed_at: float = inf
     """Never, as yet."""
+    _said: tuple[int, int] | None = None
+    """The channel's positions, as they were reported last."""
 
     def add(self, report: LandingReport) -> None:
         """Add a reading of the channel."""
         if report.count:
             self._landed_at = clock.current().monotonic()
         self._events += report.events
-        for entity, oldest in report.oldest.items():
-            lag = lag_seconds(oldest, clock.now_ms())["lag_seconds"]
-            self._lags[entity] = max(lag, self._lags.get(entity, lag))
+        for entity, seconds in report.waited.items():
+            self._lags[entity] = max(seconds, self._lags.get(entity, seconds))
         before, self._last = self._sums, report
         self._sums = replace(
             report,
@@ -72,9 +72,10 @@ class HeldLandings:
 
     def take_channel(self, *, at_once: bool) -> LandingReport | None:
         """Return the channel's sums, if they are due."""
-        if self._sums is None or not (at_once or self._sums.lost_checkpoint or self._is_due(None)):
+        if self._sums is None or not (at_once or self._sums.lost_checkpoint or self._is_channel_due(self._sums)):
             return None
         taken, self._sums = self._sums, None
+        self._said = taken.position, taken.complete_position
         self.pace.reported(None)
         return taken
 
@@ -83,6 +84,11 @@ class HeldLandings:
         if self._sums is None or not self.pace.is_due(None, ALIVE_SECONDS):
             return None
         return self.take_channel(at_once=True)
+
+    def _is_channel_due(self, sums: LandingReport) -> bool:
+        """Whether it is, by what is new of it: looks at a channel that rests go on twice a minute."""
+        is_new = sums.count or sums.deliveries or (sums.position, sums.complete_position) != self._said
+        return self._is_due(None) if is_new else self.pace.is_due(None, ALIVE_SECONDS)
 
     def _is_due(self, what: str | None) -> bool:
         return self.pace.is_due(what) or clock.current().monotonic() - self._landed_at >= self.quiet_seconds

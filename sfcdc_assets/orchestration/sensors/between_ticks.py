@@ -8,11 +8,15 @@ daemon, stops the landing too.
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
+
+log = logging.getLogger(__name__)
 
 AFTER_TICK_SECONDS = 15.0
 """How long landing goes on after a tick: three times what the daemon leaves between two."""
@@ -35,13 +39,16 @@ class LandingBetweenTicks:
         self._is_at_work = False
 
     def go_on(self) -> None:
-        """Land what comes after a tick that has read the channel."""
+        """Land what comes after a tick that has read the channel. Where no thread can be begun, ticks land, as they
+        do without."""
         with self._changed:
             self._until = clock.current().monotonic() + AFTER_TICK_SECONDS
             if self._is_at_work:
                 return
-            self._is_at_work = True
-        clock.current().start_thread("landing between ticks", self._work)
+            begun = outcome_of(clock.current().start_thread, "landing between ticks", self._work)
+            self._is_at_work = not isinstance(begun, Exception)
+        if isinstance(begun, Exception):
+            log.warning("What arrives between two ticks is landed by the next one: %s", begun)
 
     def stop(self) -> None:
         """Begin no other landing; whoever closes the reader waits for one that is under way."""

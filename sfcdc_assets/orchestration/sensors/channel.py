@@ -138,9 +138,19 @@ def tick(
             raise reading.failure or error from error
     if reading.failure is not None:
         if not result.run_requests:
+            report_directly(instance, result)
             raise reading.failure
         warn(f"{channel}: the stream could not be read, what has landed is worked on. {reading.failure}")
     return result
+
+
+def report_directly(instance: dg.DagsterInstance, result: dg.SensorResult) -> None:
+    """Give Dagster the partitions and reports of a result which it is not given as one: of a tick that fails it takes
+    nothing."""
+    for added in result.dynamic_partitions_requests or ():
+        instance.add_dynamic_partitions(added.partitions_def_name, list(added.partition_keys))
+    for event in result.asset_events:
+        instance.report_runless_asset_event(event)
 
 
 def due(
@@ -178,8 +188,18 @@ def due(
     last_look.was_idle = last_look.is_unproven = last_look.is_copying = False
     with seen(opened.warehouse) as last_look.tables:
         result = _due_now(assets, instance, channel, opened, report, landed, retries_at_once=timeouts is not TICK)
+        # Last, as what is taken is not held any more.
+        events = landings_due(
+            assets, instance, opened.warehouse, last_look.held, last_look.entities, at_once=timeouts is not TICK
+        )
+    last_look.cut = None
     last_look.at, last_look.full_look_at, last_look.complete_position = now, now, report.complete_position
-    return result
+    return dg.SensorResult(
+        run_requests=result.run_requests,
+        skip_reason=result.skip_reason,
+        dynamic_partitions_requests=result.dynamic_partitions_requests,
+        asset_events=[*events, *result.asset_events],
+    )
 
 
 def _due_now(
@@ -200,7 +220,6 @@ def _due_now(
     keys = list(instance.get_dynamic_partitions(assets.entities.name or ""))
     new = [entity for entity in mine if entity not in keys]
     added = [assets.entities.build_add_request(new)] if new else []
-    events = landings_due(assets, instance, warehouse, last_look.held, mine, at_once=retries_at_once)
     # Who applies by itself waits for no run that only is in the queue: there may be no daemon to start it.
     waits_for = AT_WORK if retries_at_once else UNFINISHED
     busy = {job: unfinished_run(assets, instance, warehouse, channel, job, waits_for) for job in (SYNC, SNAPSHOT)}
@@ -208,7 +227,7 @@ def _due_now(
     if last_look.was_busy and not retries_at_once:
         last_look.cut_owed = True
         reason = f"{landed}; run {busy[SYNC]} is at work on {channel}, and goes on with what lands (step follow)."
-        return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added, asset_events=events)
+        return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added)
     states = entity_states(warehouse, mine, privacy=opened.org.privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
     work = {SYNC: [state for state in states if state.has_work]}
@@ -218,7 +237,7 @@ def _due_now(
         last_look.cut_owed = True
         waiting = some_of([state.entity for state in work[SYNC]])
         reason = f"{landed}; run {busy[SYNC]}, of another process, is at work on {channel}, and {waiting} waits."
-        return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added, asset_events=events)
+        return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added)
     if busy[SNAPSHOT] and any(state.needs_snapshot for state in states):
         last_look.waits_for = busy[SNAPSHOT]
     if not busy[SYNC]:
@@ -248,8 +267,8 @@ def _due_now(
         last_look.cut_owed = bool(work[SYNC]) or noted.rows_are_ahead
         last_look.is_unproven = noted.is_unproven
         last_look.versions = versions
-        if noted.cut is not None:
-            events += _of_cut(assets, instance, warehouse, noted.cut)
+        last_look.cut = noted.cut or last_look.cut
+    events = _of_cut(assets, instance, warehouse, last_look.cut) if last_look.cut is not None else []
     last_look.is_copying = bool(busy[SNAPSHOT]) or any(each.job_name == assets.name(SNAPSHOT) for each in requests)
     last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(

@@ -15,6 +15,7 @@ from functools import partial
 from types import TracebackType
 
 from sfcdc_assets.lake.delta.table_changes import Seen
+from sfcdc_assets.lake.tables.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
@@ -70,6 +71,8 @@ class LastLook:
     is_copying: bool = False
     """A run that takes snapshots was asked for, or was at work."""
     cut_owed: bool = True
+    cut: Cut | None = None
+    """The last one that was noted by a tick, and is not reported yet."""
     is_unproven: bool = False
     """The channel's first cut was noted just now, before the stream was heard of."""
     versions: Mapping[str, int] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -21,6 +22,7 @@ from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
 from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
+from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
@@ -100,6 +102,59 @@ def test_what_is_not_in_the_tables_is_looked_at_now_and_then(weather: Stream, se
     server.instance.delete_dynamic_partition("salesforce_entity", "Account")
     server.ticks(MEMBERS_SECONDS + LOOK_SECONDS)
     assert "Account" in server.instance.get_dynamic_partitions("salesforce_entity")
+
+
+def events_reported(server: CodeServer, results: list[dg.SensorResult]) -> int:
+    """How many landed events of accounts were reported to Dagster, by ticks that worked and by others."""
+    stored = server.instance.fetch_materializations(ASSETS.keys.raw_events, limit=100).records
+    by_others = [record.asset_materialization for record in stored]
+    by_ticks = [event for each in results for event in each.asset_events]
+    reports = [
+        each
+        for each in (*by_others, *by_ticks)
+        if isinstance(each, dg.AssetMaterialization) and each.asset_key == ASSETS.keys.raw_events
+    ]
+    return sum(cast("int", each.metadata["events_landed"].value) for each in reports)
+
+
+def test_what_has_landed_is_reported_although_the_stream_fails_when_that_is_due(
+    weather: Stream, server: CodeServer
+) -> None:
+    results: list[dg.SensorResult] = []
+    for number in range(1, 4):
+        weather.update(number)
+        results += server.ticks_and_runs(5)
+    assert events_reported(server, results) < 3, "the stream goes on, so that some are held"
+    with weather.server.outage():
+        for _ in range(6):
+            weather.clock.advance(5_000)
+            with suppress(PubSubUnavailable):
+                results.append(tick(ASSETS, server.instance, CHANNEL, server.open(), TICK))
+                for request in results[-1].run_requests or ():
+                    server.do(request)
+        assert events_reported(server, results) == 3, "while it fails"
+    weather.clock.advance(60_000)
+    results += server.ticks_and_runs(60)
+    assert events_reported(server, results) == 3, "and once"
+
+
+def test_what_has_landed_is_reported_although_the_look_fails_when_that_is_due(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[dg.SensorResult] = []
+    for number in range(1, 4):
+        weather.update(number)
+        results += server.ticks_and_runs(5)
+    weather.pass_time(15)
+
+    def unavailable(*arguments: object, **more: object) -> None:
+        raise OrgUnavailable("https://localhost", 3, "down for maintenance")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfcdc_assets.orchestration.sensors.channel.entity_states", unavailable)
+        with pytest.raises(OrgUnavailable):
+            server.tick()
+    assert events_reported(server, [*results, *server.ticks_and_runs(60)]) == 3
 
 
 def test_a_look_that_failed_is_made_by_the_next_tick_and_not_half_a_minute_later(
@@ -235,6 +290,22 @@ def test_a_cut_that_is_owed_because_a_row_was_read_back_is_noted_by_a_later_tick
     assert before is None or before.position < cut.position
     assert materialized_cuts(results) == 1
     assert materialized_cuts(server.ticks_and_runs(90)) == 0
+
+
+def test_a_cut_of_which_the_report_failed_is_reported_by_the_next_tick(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.server.faults.arm(Fault.INTERNAL_ERROR)
+    weather.update(3)
+
+    def locked(*_: object) -> None:
+        raise RuntimeError("database is locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfcdc_assets.orchestration.sensors.channel.unreported_doors", locked)
+        with pytest.raises(RuntimeError, match="locked"):
+            server.ticks_and_runs(100)
+    assert materialized_cuts(server.ticks_and_runs(60)) == 1
 
 
 def test_a_new_process_owes_no_cut_that_is_noted_already(weather: Stream, server: CodeServer) -> None:

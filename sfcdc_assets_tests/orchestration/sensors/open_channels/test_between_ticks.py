@@ -10,9 +10,11 @@ import pytest
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.between_ticks import AFTER_TICK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
+from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, assert_landed, streams_end
@@ -231,6 +233,57 @@ def test_a_channel_that_is_closed_has_no_thread_left_and_another_process_goes_on
     following.ticks(15)
     assert_landed(weather, 0, 1, 2)
     following.die()
+
+
+def test_what_was_landed_between_two_ticks_is_reported_with_the_lag_that_it_had_then(
+    weather: Stream, server: CodeServer
+) -> None:
+    weather.update(1)
+    has_landed(weather, 0, 1)
+    weather.pass_time(4 * AFTER_TICK_SECONDS)
+    server.tick()
+    held = server.open().last_look.held
+    taken = held.take_entities(at_once=True)
+    assert taken is not None
+    assert taken[1]["Account"] <= 2 * PACE_SECONDS
+
+
+def test_a_thread_that_cannot_be_begun_fails_no_tick_and_is_begun_by_the_next_one(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weather.pass_time(AFTER_TICK_SECONDS)
+    no_thread_is_left(weather)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    weather.update(1)
+    weather.wait_until_the_org_is_idle()
+    with monkeypatch.context() as patch:
+        patch.setattr(clock.current(), "start_thread", fails)
+        assert not failure_of_a_tick(server.open())
+    assert landing_threads() == []
+    assert not failure_of_a_tick(server.open())
+    weather.update(2)
+    has_landed(weather, 0, 1, 2)
+
+
+def test_requests_that_landing_between_ticks_took_are_reported_by_the_next_tick(
+    weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = server.open().reader
+    assert isinstance(reader, ChannelReader)
+    land_arrived = reader._land_arrived
+
+    def asks_first(report: LandingReport) -> None:
+        server.open().org.session.request("GET", "limits")
+        land_arrived(report)
+
+    monkeypatch.setattr(reader, "_land_arrived", asks_first)
+    weather.update(1)
+    has_landed(weather, 0, 1)
+    with server.open().in_use():
+        assert server.open().read(TICK).report.api_requests == 1
 
 
 def test_a_setting_leaves_all_landing_to_the_ticks(
