@@ -137,7 +137,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     return Installed(wheel, tmp_path_factory.mktemp("installed"))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_demo_runs_from_a_wheel_and_shows_no_noise(installed: Installed) -> None:
     done = installed.sfcdc("demo", "--records", "5", "--events", "20", "--rounds", "1")
     assert "every table equals the org" in done.stdout

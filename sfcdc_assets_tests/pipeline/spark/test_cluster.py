@@ -60,6 +60,7 @@ def spark(cluster: SparkCluster) -> SparkSession:
     return ready_spark(load_settings())
 
 
+@pytest.mark.soak
 def test_workers_whose_python_lacks_the_package_are_refused_with_what_to_install(
     cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_warehouse_that_workers_see_elsewhere_is_refused_before_anything_is_ap
     assert list((tmp_path / "warehouse").iterdir()) == []
 
 
+@pytest.mark.soak
 def test_a_session_that_the_cluster_has_ended_is_followed_by_another(
     cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
