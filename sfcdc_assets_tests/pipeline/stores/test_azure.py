@@ -37,7 +37,7 @@ def azure(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     log_in(environment, monkeypatch)
 
 
-@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("root", [ROOTS[0], pytest.param(ROOTS[1], marks=pytest.mark.soak)])
 def test_snapshot_changes_a_race_and_a_rebuild_end_with_the_orgs_rows(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
