@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +32,7 @@ from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
 from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
+from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
 GONE, ALSO_GONE = "/event/Gone__e", "/event/Also_Gone__e"
@@ -46,7 +47,20 @@ def in_this_process() -> object:
 
 @pytest.fixture
 def pipeline(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
+    """One that was never run."""
     return make_pipeline("Account", records=3)
+
+
+@pytest.fixture(scope="module")
+def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return keep(tmp_path_factory.mktemp("first_day") / "org", ("Account",), records=3)
+
+
+@pytest.fixture
+def synced(first_day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
+    """One whose tables equal the org; no process that runs now knows of it."""
+    with copied(first_day, tmp_path / "org", monkeypatch) as pipeline:
+        yield pipeline
 
 
 def change(pipeline: EmulatedPipeline, name: str) -> None:
@@ -123,18 +137,17 @@ def test_an_error_that_is_not_ours_stays_with_its_channel(
 
 @pytest.mark.parametrize("code", ["service.unavailable", "service.auth.error"])
 def test_what_has_landed_is_applied_by_a_sync_whose_stream_fails_or_refuses_the_token(
-    pipeline: EmulatedPipeline, code: str
+    synced: EmulatedPipeline, code: str
 ) -> None:
-    pipeline.sync()
-    change(pipeline, "landed")
-    pipeline.sensor_tick()
+    change(synced, "landed")
+    synced.sensor_tick()
     clock.sleep(20)
-    pipeline.sensor_tick()
-    assert len(pipeline.rows("Account")) == 3
-    pipeline.server.faults.arm(Fault.CALL_REFUSED, 1_000, code=code)
+    synced.sensor_tick()
+    assert len(synced.rows("Account")) == 3
+    synced.server.faults.arm(Fault.CALL_REFUSED, 1_000, code=code)
     with pytest.raises(SfcdcError):
-        sync(pipeline)
-    assert len(pipeline.rows("Account")) == 4
+        sync(synced)
+    assert len(synced.rows("Account")) == 4
 
 
 def test_copies_and_read_backs_that_failed_before_go_on_while_the_stream_fails(
@@ -161,35 +174,33 @@ def test_copies_and_read_backs_that_failed_before_go_on_while_the_stream_fails(
 
 
 def test_while_the_login_is_refused_nothing_is_tried_twice_and_what_has_landed_is_applied_by_the_next_sync(
-    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever works on the tables makes sure whose they are, and another wrong password locks the user out."""
-    pipeline.sync()
-    change(pipeline, "landed")
-    pipeline.sensor_tick()
+    change(synced, "landed")
+    synced.sensor_tick()
     with monkeypatch.context() as patch:
         patch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
-        requests = Requests(pipeline.server, patch)
+        requests = Requests(synced.server, patch)
         with pytest.raises(LoginRefused):
-            sync(pipeline)
+            sync(synced)
         assert sum(each.endswith("/token") for each in requests.take_all()) == 1
-    assert len(pipeline.rows("Account")) == 3
-    sync(pipeline)
-    pipeline.assert_equal_to_the_org()
+    assert len(synced.rows("Account")) == 3
+    sync(synced)
+    synced.assert_equal_to_the_org()
 
 
-def test_the_sensor_asks_for_a_run_over_what_has_landed_while_its_stream_fails(pipeline: EmulatedPipeline) -> None:
-    pipeline.sync()
-    change(pipeline, "landed")
-    pipeline.sensor_tick()
+def test_the_sensor_asks_for_a_run_over_what_has_landed_while_its_stream_fails(synced: EmulatedPipeline) -> None:
+    change(synced, "landed")
+    synced.sensor_tick()
     clock.sleep(20)
-    pipeline.sensor_tick()
-    pipeline.server.faults.arm(Fault.STREAM_RESET, 1)
-    pipeline.server.faults.arm(Fault.CALL_REFUSED, 1_000, code=LIMIT)
-    change(pipeline, "not delivered")
+    synced.sensor_tick()
+    synced.server.faults.arm(Fault.STREAM_RESET, 1)
+    synced.server.faults.arm(Fault.CALL_REFUSED, 1_000, code=LIMIT)
+    change(synced, "not delivered")
     for _ in range(10):
         clock.sleep(60)
-        found = pipeline.sensor_tick()
+        found = synced.sensor_tick()
         assert [request.job_name for request in found.run_requests or ()] == [ASSETS.name(SYNC)]
 
 
@@ -225,12 +236,11 @@ def test_a_first_cut_that_was_not_proven_is_proven_by_the_streams_keepalive(pipe
     assert (proven.lagging, proven.tables) == ((), first.tables)
 
 
-def test_a_wait_that_is_not_short_says_for_what_and_until_when(pipeline: EmulatedPipeline) -> None:
-    pipeline.sync()
+def test_a_wait_that_is_not_short_says_for_what_and_until_when(synced: EmulatedPipeline) -> None:
     facts: list[Fact] = []
     with observing(facts.append):
-        change(pipeline, "last")
-        sync(pipeline)
+        change(synced, "last")
+        sync(synced)
     awaited = [fact for fact in facts if isinstance(fact, StreamAwaited)]
     assert awaited
     assert any(fact.what for fact in awaited)
@@ -239,18 +249,18 @@ def test_a_wait_that_is_not_short_says_for_what_and_until_when(pipeline: Emulate
 
 
 def test_a_quiet_topic_and_a_quiet_generic_channel_are_not_waited_for(
-    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a channel that nobody writes to the first answer comes after up to 110 seconds (CometD's held connect)."""
-    topics = pipeline.server.cometd.topics
+    topics = synced.server.cometd.topics
     topics.channels.create({"Name": "/u/Quiet"})
     topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
     monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
-    sync(pipeline)  # a channel that is new has no place in its stream before its first answer
-    change(pipeline, "new")
+    sync(synced)  # a channel that is new has no place in its stream before its first answer
+    change(synced, "new")
     with simulated_seconds(60):
-        sync(pipeline)
-    pipeline.assert_equal_to_the_org()
+        sync(synced)
+    synced.assert_equal_to_the_org()
 
 
 @pytest.mark.parametrize("preset", ["EARLIEST", "LATEST"])
@@ -273,15 +283,15 @@ def test_a_first_sync_waits_for_no_answer_of_a_new_topic_and_loses_nothing_of_wh
 
 
 def test_a_comparison_waits_for_no_quiet_topic_and_no_quiet_generic_channel(
-    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topics = pipeline.server.cometd.topics
+    topics = synced.server.cometd.topics
     topics.channels.create({"Name": "/u/Quiet"})
     topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
     monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
-    change(pipeline, "before")
-    sync(pipeline)
-    change(pipeline, "compared only after a sync")
+    change(synced, "before")
+    sync(synced)
+    change(synced, "compared only after a sync")
     with simulated_seconds(60):
         (report,) = verify_entities([], lambda _line: None)
         (of_topic,) = compare_topics([])
@@ -291,20 +301,20 @@ def test_a_comparison_waits_for_no_quiet_topic_and_no_quiet_generic_channel(
 
 
 def test_a_sync_of_an_org_in_which_nothing_changed_since_its_cut_waits_for_no_keepalive(
-    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new cut needs the stream's word that nothing older is on its way; one that stands already needs nothing."""
-    topics = pipeline.server.cometd.topics
+    topics = synced.server.cometd.topics
     topics.channels.create({"Name": "/u/Quiet"})
     topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
     monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
-    sync(pipeline)
-    sync(pipeline)  # the first cut waits for nothing
-    before = cuts(Warehouse(str(pipeline.warehouse)), CHANNEL)
+    sync(synced)
+    sync(synced)  # the first cut waits for nothing
+    before = cuts(Warehouse(str(synced.warehouse)), CHANNEL)
     assert before[0].lagging == ()
     for _ in range(3):
         clock.sleep(3_600)
         with simulated_seconds(60):
-            sync(pipeline)
-    assert cuts(Warehouse(str(pipeline.warehouse)), CHANNEL) == before
-    pipeline.assert_equal_to_the_org()
+            sync(synced)
+    assert cuts(Warehouse(str(synced.warehouse)), CHANNEL) == before
+    synced.assert_equal_to_the_org()

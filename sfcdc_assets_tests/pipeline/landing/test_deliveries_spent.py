@@ -35,9 +35,9 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 NOTE_BYTES = 3_500
 LOAD = "/u/Load"
-DAY, EVERY = 24 * 3_600, 1_200
+DAY, EVERY = 24 * 3_600, 2_400
 """Seconds that a failure lasts, and between two ticks."""
-AN_EVENT = 6
+AN_EVENT = 3
 """Ticks between two events, which come every two hours."""
 BUSY, QUIET = 120, 2
 """Events that wait when the failure begins; one more comes every two hours."""

@@ -27,6 +27,8 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 MINUTE_MS = 60_000
 HOURS = 6
 """Pauses have grown to their longest in the first: the other hours of a day cost as much as these."""
+TICKS = 40
+"""In an hour: many times as many as there should be tries, and more than would let an open channel be forgotten."""
 GROWING = 16
 """Tries of the first hour, at most, while pauses are short."""
 ACCOUNT, CONTACT = "/data/AccountChangeEvent", "/data/ContactChangeEvent"
@@ -69,13 +71,13 @@ def one_tick(server: CodeServer, channel: str = CHANNEL) -> SfcdcError | None:
     return SfcdcError(warned[0]) if warned else None
 
 
-def minute_ticks(
-    server: CodeServer, *channels: str, after_each: Callable[[], object] = lambda: None, hours: int = HOURS
+def ticks_of_hours(
+    server: CodeServer, *channels: str, after_each: Callable[[], object] = lambda: None, ticks: int = TICKS
 ) -> list[SfcdcError]:
-    """What the ticks of the channels fail with, a minute apart."""
+    """What the ticks of the channels fail with; `ticks`: in an hour."""
     errors = []
-    for _ in range(hours * 60):
-        server.stream.clock.advance(MINUTE_MS)
+    for _ in range(HOURS * ticks):
+        server.stream.clock.advance(60 * MINUTE_MS // ticks)
         errors += [error for channel in channels or (CHANNEL,) if (error := one_tick(server, channel)) is not None]
         after_each()
     return errors
@@ -95,8 +97,8 @@ def test_a_token_that_the_stream_refuses_for_a_day_costs_a_login_an_hour(
     weather.server.faults.arm(Fault.CALL_REFUSED, 10**6, code="service.auth.error")
     weather.server.faults.arm(Fault.STREAM_AUTH_ERROR, 1)
     weather.update(2)
-    errors = minute_ticks(server)
-    assert len(errors) > HOURS * 60 * 0.9
+    errors = ticks_of_hours(server)
+    assert len(errors) > HOURS * TICKS * 0.9
     assert all("The next try is in" in str(error) for error in errors[1:])
     assert HOURS <= logins(requests) <= HOURS + GROWING
     assert calls["probe"] <= 2 * (HOURS + GROWING)
@@ -114,7 +116,7 @@ def test_an_allowance_of_deliveries_that_is_used_up_for_a_day_costs_a_call_an_ho
     calls.clear()
     weather.server.faults.arm(Fault.STREAM_REFUSED, 10**6, code="subscription.limit.exceeded")
     weather.update(2)
-    errors = minute_ticks(server)
+    errors = ticks_of_hours(server)
     assert "allowance is used up" in str(errors[-1])
     assert calls["open_stream"] <= HOURS + GROWING
     weather.server.faults.disarm()
@@ -133,7 +135,7 @@ def test_a_service_that_is_down_is_asked_every_ten_minutes(
     calls.clear()
     weather.server.faults.arm(Fault.UNAVAILABLE, 10**6)
     weather.server.faults.arm(Fault.STREAM_RESET)
-    errors = minute_ticks(server)
+    errors = ticks_of_hours(server, ticks=60)
     assert len(errors) > HOURS * 60 * 0.9
     assert all("The next try is in" in str(error) for error in errors[1:])
     assert HOURS * 5 <= calls["probe"] <= HOURS * 6 + 20
@@ -152,8 +154,8 @@ def test_a_wrong_password_is_tried_by_all_channels_together_and_once_an_hour_and
     requests = Requests(weather.server, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setenv("SFCDC_CLIENT_SECRET", "wrong")
-        errors = minute_ticks(server, CHANNEL, ACCOUNT, CONTACT)
-        assert len(errors) == 3 * HOURS * 60
+        errors = ticks_of_hours(server, CHANNEL, ACCOUNT, CONTACT)
+        assert len(errors) == 3 * HOURS * TICKS
         assert {type(error) for error in errors} == {LoginRefused}
         assert all("The next try is in" in str(error) for error in errors)
         assert HOURS <= logins(requests) <= HOURS + 6
@@ -172,8 +174,8 @@ def test_an_org_that_another_warehouse_belongs_to_is_logged_in_to_once_an_hour(
     server.channels.drop(CHANNEL)
     weather.org.change_organization_id()
     requests = Requests(weather.server, monkeypatch)
-    errors = minute_ticks(server)
-    assert len(errors) == HOURS * 60
+    errors = ticks_of_hours(server)
+    assert len(errors) == HOURS * TICKS
     assert isinstance(errors[-1], WrongOrganization)
     assert logins(requests) <= HOURS + GROWING
 
@@ -186,8 +188,8 @@ def test_a_channel_that_is_gone_leaves_no_session_behind_however_often_it_is_tri
     def look() -> None:
         most["open"] = max(most["open"], service.open_sessions)
 
-    errors = minute_ticks(cometd, "/data/NoSuchChangeEvent", after_each=look)
-    assert len(errors) == HOURS * 60
+    errors = ticks_of_hours(cometd, "/data/NoSuchChangeEvent", after_each=look)
+    assert len(errors) == HOURS * TICKS
     assert calls["handshake"] <= HOURS * 6 + GROWING
     assert most["open"] == 0
 
