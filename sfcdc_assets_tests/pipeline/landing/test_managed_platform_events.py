@@ -96,7 +96,7 @@ def test_events_land_once_and_the_orgs_place_is_that_of_the_tables_last_commit(
     assert theirs(org) is None, "read with Subscribe: the org has no place of ours yet"
     publish(org, 3)
     land(first, 1)
-    assert isinstance(first._subscription._call, ManagedFetchStream)  # type: ignore[union-attr]
+    assert isinstance(first._stream.subscription._call, ManagedFetchStream)  # type: ignore[union-attr]
     before = wait_for_ours(org)
     publish(org, 4)
 
@@ -127,7 +127,7 @@ def test_a_call_that_breaks_with_events_on_the_way_lands_each_once_and_goes_back
     publish(org, 5)
     land(first, 1)
     assert numbers(org) == [1, 2, 3, 4, 5]
-    assert isinstance(first._subscription._call, ManagedFetchStream)  # type: ignore[union-attr]
+    assert isinstance(first._stream.subscription._call, ManagedFetchStream)  # type: ignore[union-attr]
     wait_for_ours(org)
 
 
