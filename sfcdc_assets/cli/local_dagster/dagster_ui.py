@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 
 from sfcdc_assets.runtime.errors import PortInUseError, SfcdcError
@@ -32,15 +33,24 @@ _QUIET = {
 }
 
 
-def free_port(wanted: int) -> int:
-    """Return the port, or any free one for 0. Raises `PortInUseError` when nothing can listen on it."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, wanted))
-        except OSError as error:
-            raise PortInUseError("the Dagster UI (--port)", wanted) from error
-        return int(probe.getsockname()[1])
+PORTS = range(20_000, 32_000)
+"""Below those that kernels give to sockets which ask for none in particular (from 32768 on with Linux, from 49152 on
+elsewhere): Dagster binds the port seconds later, and until then no other process is given it by chance."""
+TRIES = 100
+
+
+def free_port(wanted: int = 0) -> int:
+    """Return the port, or any free one of `PORTS` for 0. Raises `PortInUseError` when nothing can listen on it."""
+    error: OSError | None = None
+    for port in [wanted] if wanted else SystemRandom().sample(PORTS, TRIES):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+                return port
+            except OSError as in_use:
+                error = in_use
+    raise PortInUseError("the Dagster UI (--port)", wanted) from error
 
 
 class UnguardedUi(SfcdcError):
