@@ -75,7 +75,7 @@ def test_random_queries_have_the_answers_of_plain_python() -> None:
         check(facts, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_ten_thousand_random_queries_have_the_answers_of_plain_python(pytestconfig: pytest.Config) -> None:
     facts = org_facts()
     for seed in range(pytestconfig.getoption("--queries")):

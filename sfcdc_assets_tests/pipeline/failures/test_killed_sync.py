@@ -43,7 +43,7 @@ RATE = 15.0
 """Transactions a second that go on whatever happens to the sync."""
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_sync_killed_at_any_moment_completes_to_the_right_rows(
     make_pipeline: Callable[..., EmulatedPipeline], tmp_path: Path

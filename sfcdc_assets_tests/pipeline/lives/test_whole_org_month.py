@@ -11,7 +11,7 @@ from sfcdc_assets_tests.pipeline.lives.whole_org_month import WholeOrgMonth, run
 SHORT = WholeOrgMonth(days=1, polled=6, busy=2, streamed=2, seconds=3600, work_hours=12, seed=3)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_polled_objects_beside_streamed_ones_equal_the_org_after_a_day_of_weather(tmp_path: Path) -> None:
     print(f"seed {SHORT.seed}")
     figures = run(SHORT, tmp_path)

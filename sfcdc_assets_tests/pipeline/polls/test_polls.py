@@ -281,7 +281,7 @@ class ManyOfOneStamp:
         return QueryPage((), None, self.stamp + timedelta(minutes=1))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_hundred_thousand_records_of_one_stamp_are_read_once_though_the_poll_breaks_off_twice(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_workers_whose_python_lacks_the_package_are_refused_with_what_to_install
     assert list((tmp_path / "warehouse").iterdir()) == []
 
 
+@pytest.mark.soak
 def test_workers_without_the_package_have_it_from_the_archive(
     cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_workers_without_the_package_have_it_from_the_archive(
     warm_up(ready_spark(load_settings()))
 
 
+@pytest.mark.soak
 def test_a_warehouse_that_workers_see_elsewhere_is_refused_before_anything_is_applied(
     cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def in_store(store: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.soak
 def test_workers_without_the_package_are_refused_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

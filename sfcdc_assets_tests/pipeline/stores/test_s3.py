@@ -76,7 +76,7 @@ def test_snapshot_changes_and_a_rebuild_end_with_the_orgs_rows(life: QuietLife) 
     assert_versions_follow(versions_of(life.warehouse, ENTITY))
 
 
-@pytest.mark.parametrize("number", COMMITS)
+@pytest.mark.parametrize("number", [COMMITS[0], *(pytest.param(at, marks=pytest.mark.soak) for at in COMMITS[1:])])
 def test_of_two_memories_one_wins_and_the_other_redoes_and_nothing_is_lost(life: QuietLife, number: int) -> None:
     def other() -> None:
         with another_memory():
@@ -91,7 +91,7 @@ def test_of_two_memories_one_wins_and_the_other_redoes_and_nothing_is_lost(life:
     assert_versions_follow(versions_of(life.warehouse, ENTITY))
 
 
-@pytest.mark.parametrize("number", COMMITS)
+@pytest.mark.parametrize("number", [COMMITS[0], *(pytest.param(at, marks=pytest.mark.soak) for at in COMMITS[1:])])
 def test_a_process_that_dies_between_a_data_file_and_its_commit_changes_nothing_that_is_true(
     life: QuietLife, number: int
 ) -> None:
