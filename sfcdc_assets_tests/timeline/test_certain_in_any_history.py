@@ -32,7 +32,7 @@ VALUES = {"Name": st.sampled_from(["x", "y", None]), "Amount": st.sampled_from([
 
 
 @dataclass
-class Told:
+class AnyHistory:
     """What an org did at each second, the changes that tell of it, and reads of it with their watermarks."""
 
     states: list[dict[str, Any] | None] = field(default_factory=lambda: [None])
@@ -40,16 +40,16 @@ class Told:
     modified: list[int] = field(default_factory=lambda: [0])
     changes: list[dict[str, Any]] = field(default_factory=list)
     proven: dict[int, set[str]] = field(default_factory=dict)
-    """Position -> columns that the event or read there tells."""
+    """Position -> columns that the event or read there proves."""
     org_reads: list[tuple[OrgRead, Any]] = field(default_factory=list)
 
 
 @st.composite
-def told(draw: st.DrawFn) -> Told:
+def histories(draw: st.DrawFn) -> AnyHistory:
     """A record's life, some of its events without a value that they changed, or none that can be read, the first ones
     never seen; read back at times, also by reads that are some changes ahead of their watermark. Before some of the
     reads events were lost, whereupon the entity was suspect."""
-    made = Told()
+    made = AnyHistory()
     length = draw(st.integers(3, 9))
     for now in range(1, length + 1):
         _step(draw, made, now)
@@ -70,7 +70,7 @@ def told(draw: st.DrawFn) -> Told:
     return made
 
 
-def _step(draw: st.DrawFn, made: Told, now: int) -> None:
+def _step(draw: st.DrawFn, made: AnyHistory, now: int) -> None:
     state = made.states[-1]
     if state is None or state["deleted"]:
         kind = "CREATE" if state is None else "UNDELETE"
@@ -96,7 +96,7 @@ def _step(draw: st.DrawFn, made: Told, now: int) -> None:
     )
 
 
-def _seen(made: Told, moment: int, watermark: int) -> Any:
+def _seen(made: AnyHistory, moment: int, watermark: int) -> Any:
     state, at = made.states[moment], {"_read_at": second(moment + 0.5)}
     if state is None:
         return reads([read("a", watermark) | at])
@@ -104,7 +104,7 @@ def _seen(made: Told, moment: int, watermark: int) -> Any:
     return reads([read("a", watermark, made.modified[moment], **shown) | {"_is_deleted": state["deleted"]} | at])
 
 
-def followed(made: Told) -> list[dict[str, Any]]:
+def followed(made: AnyHistory) -> list[dict[str, Any]]:
     """All versions, each reading a batch of its own, as the pipeline makes them."""
     rows, timelines, done = new_timeline(COLUMNS, 0).rows, [], -1
     for org_read, shown in made.org_reads:
@@ -119,19 +119,19 @@ def followed(made: Told) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=examples(0.3))
-@given(told())
-def test_a_value_that_is_certain_is_the_orgs_at_each_moment_of_its_version(made: Told) -> None:
+@given(histories())
+def test_a_value_that_is_certain_is_the_orgs_at_each_moment_of_its_version(made: AnyHistory) -> None:
     for version in followed(made):
         ends = version["_valid_to"]
         for moment, state in enumerate(made.states):
             if version["_valid_from"] <= second(moment) and (ends is None or second(moment) < ends) and state:
-                told_then = {name: version[name] for name in certain(version).intersection(FIELDS)}
-                assert told_then == {name: state[name] for name in told_then}, (moment, version)
+                certain_then = {name: version[name] for name in certain(version).intersection(FIELDS)}
+                assert certain_then == {name: state[name] for name in certain_then}, (moment, version)
 
 
 @settings(max_examples=examples(0.3))
-@given(told())
-def test_a_value_that_an_event_sets_is_certain_in_its_version_and_a_read_makes_all_certain(made: Told) -> None:
+@given(histories())
+def test_a_value_that_an_event_sets_is_certain_in_its_version_and_a_read_makes_all_certain(made: AnyHistory) -> None:
     of_event = {each["position"]: each for each in made.changes}
     for version in followed(made):
         if version["_transaction_key"] is not None:

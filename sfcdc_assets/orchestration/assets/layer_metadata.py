@@ -70,13 +70,9 @@ def raw_events_metadata(
     warehouse: Warehouse,
     report: LandingReport,
     entities: Collection[str],
-    lags: Mapping[str, float] | None = None,
 ) -> dict[str, tuple[Metadata, str]]:
     """Return what a poll brought for each entity, with the newest of its events (without payloads); and its data
-    version, the position of its last event. A poll may bring events of hundreds: what they share is looked at once.
-
-    `lags`: seconds by entity, of several polls in sum; by default, those of this one."""
-    lags = report.waited if lags is None else lags
+    version, the position of its last event. A poll may bring events of hundreds: what they share is looked at once."""
     events = RawEvents.open(warehouse)
     last, rows = events.last_positions(report.channel), events.counts()
     newest = _newest(events, entities, report.channel, assets.settings().sample_rows)
@@ -91,7 +87,6 @@ def raw_events_metadata(
             _raw_events_metadata(
                 report,
                 entity,
-                lags,
                 {
                     **of_table,
                     "dagster/partition_row_count": rows.get(entity, 0),
@@ -108,7 +103,7 @@ def _newest(events: RawEvents, entities: Collection[str], channel: str, count: i
     return events.newest(entities, channel, count) if count else {}
 
 
-def _raw_events_metadata(report: LandingReport, entity: str, lags: Mapping[str, float], of_table: Metadata) -> Metadata:
+def _raw_events_metadata(report: LandingReport, entity: str, of_table: Metadata) -> Metadata:
     landed = report.events.get(entity, 0)
     return {
         "channel": report.channel,
@@ -119,7 +114,7 @@ def _raw_events_metadata(report: LandingReport, entity: str, lags: Mapping[str, 
         "position": report.position,
         "complete_position": report.complete_position,
         "transaction_open": not report.is_complete,
-        **({"lag_seconds": round(lags[entity], 1)} if entity in lags else {}),
+        **({"lag_seconds": round(report.waited[entity], 1)} if entity in report.waited else {}),
         **of_table,
     }
 

@@ -234,7 +234,7 @@ class RunReports(ApplyListener):
         if found is not None:
             events += map(
                 self._with_new_columns,
-                raw_events_materializations(self._assets, self._warehouse, found[0], mine, found[1]),
+                raw_events_materializations(self._assets, self._warehouse, found, mine),
             )
         return events
 
@@ -310,10 +310,9 @@ def raw_events_materializations(
     warehouse: Warehouse,
     report: LandingReport,
     mine: Collection[str],
-    lags: Mapping[str, float] | None = None,
 ) -> list[dg.AssetMaterialization]:
     """Return the materializations of the entities that the channel feeds: an event that landed from two channels is
-    reported once. `lags`: as for `raw_events_metadata`."""
+    reported once."""
     touched = [entity for entity in report.events if entity in mine]
     return [
         dg.AssetMaterialization(
@@ -322,7 +321,7 @@ def raw_events_materializations(
             metadata=metadata,
             tags=tags_of_root(version, [assets.keys.of_channel(report.channel)]),
         )
-        for entity, (metadata, version) in raw_events_metadata(assets, warehouse, report, touched, lags).items()
+        for entity, (metadata, version) in raw_events_metadata(assets, warehouse, report, touched).items()
     ]
 
 

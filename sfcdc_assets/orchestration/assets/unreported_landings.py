@@ -26,7 +26,7 @@ class HeldLandings:
     quiet_seconds: float = QUIET_SECONDS
     pace: Pace = field(default_factory=Pace)
     _events: Counter[str] = field(default_factory=Counter)
-    _lags: dict[str, float] = field(default_factory=dict)
+    _waited: dict[str, float] = field(default_factory=dict)
     _sums: LandingReport | None = None
     """Of the channel since its last report."""
     _last: LandingReport | None = None
@@ -41,7 +41,7 @@ class HeldLandings:
             self._landed_at = clock.current().monotonic()
         self._events += report.events
         for entity, seconds in report.waited.items():
-            self._lags[entity] = max(seconds, self._lags.get(entity, seconds))
+            self._waited[entity] = max(seconds, self._waited.get(entity, seconds))
         before, self._last = self._sums, report
         self._sums = replace(
             report,
@@ -58,17 +58,16 @@ class HeldLandings:
         """Whether events are due that were held."""
         return any(map(self._is_due, self._events))
 
-    def take_entities(self, *, at_once: bool) -> tuple[LandingReport, dict[str, float]] | None:
-        """Return what is due of entities, and the lag of each in seconds: that of the change that waited longest.
-        `at_once`: all of it."""
+    def take_entities(self, *, at_once: bool) -> LandingReport | None:
+        """Return the sums of entities that are due. `at_once`: all of them."""
         due = [entity for entity in self._events if at_once or self._is_due(entity)]
         if self._last is None or not due:
             return None
         for entity in due:
             self.pace.reported(entity)
         events = Counter({entity: self._events.pop(entity) for entity in due})
-        lags = {entity: self._lags.pop(entity) for entity in due if entity in self._lags}
-        return replace(self._last, events=events), lags
+        waited = {entity: self._waited.pop(entity) for entity in due if entity in self._waited}
+        return replace(self._last, events=events, waited=waited)
 
     def take_channel(self, *, at_once: bool) -> LandingReport | None:
         """Return the channel's sums, if they are due."""

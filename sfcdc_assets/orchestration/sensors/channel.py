@@ -296,7 +296,7 @@ def landings_due(
 ) -> list[Event]:
     """Materializations of the channel and of its entities, as far as they are due (`Pace`)."""
     found, of_channel = held.take_entities(at_once=at_once), held.take_channel(at_once=at_once)
-    of_entities = raw_events_materializations(assets, warehouse, found[0], mine, found[1]) if found is not None else []
+    of_entities = raw_events_materializations(assets, warehouse, found, mine) if found is not None else []
     return [
         *(with_new_columns(instance, event) for event in of_entities),
         *([channel_materialization(assets, warehouse, of_channel)] if of_channel is not None else []),

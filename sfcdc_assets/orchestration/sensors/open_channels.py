@@ -125,7 +125,7 @@ class OpenChannel:
         self._is_ending = False
         self._complete_through_ms = 0
         self.landed = 0
-        """Events landed since it was opened, or since who reads it began to count anew."""
+        """Events landed since it was opened, or since `OpenChannels.count_anew`."""
         self._members: dict[str, tuple[float, ChannelMembers | None]] = {}
         self._members_pauses: dict[str, RetryPause] = {}
         with ExitStack() as stack:

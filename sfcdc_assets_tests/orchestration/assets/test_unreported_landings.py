@@ -45,9 +45,11 @@ def test_on_a_stream_that_goes_on_each_entity_is_reported_now_and_then_with_all_
     reports = [each for each in found if each is not None]
     assert len(reports) == 4
     assert found[0] is not None, "the first one at once"
-    assert sum(report.events["Account"] for report, _ in reports) == 2 * ticks
-    assert [round(lags["Account"]) for _, lags in reports] == [1, 30, 1, 1], "of the change that waited longest, then"
-    assert reports[-1][0].position == ticks - 1
+    assert sum(report.events["Account"] for report in reports) == 2 * ticks
+    assert [round(report.waited["Account"]) for report in reports] == [1, 30, 1, 1], (
+        "of the change that waited longest, then"
+    )
+    assert reports[-1].position == ticks - 1
     assert sum(report.deliveries for report in channels if report is not None) == 2 * ticks
     assert len([report for report in channels if report is not None]) == 4
 
@@ -64,7 +66,7 @@ def test_what_is_held_is_due_soon_after_the_last_event(clock: SimulatedClock) ->
     assert held.has_due_events
     taken = held.take_entities(at_once=False)
     assert taken is not None
-    assert taken[0].events == Counter(Account=1)
+    assert taken.events == Counter(Account=1)
     assert not held.has_due_events
 
 
