@@ -102,8 +102,9 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
 
     def arrow(self, entity: str, *, deleted: bool = False) -> pa.Table:
         """Return the entity's rows as an Arrow table."""
-        path = current_state.name_of(self._known(entity))
-        return Table(path, self[path]).scan(predicate=None if deleted else LIVE)
+        path = current_state.name_of(known := self._known(entity))
+        with self._tables.cut_of(known).reading():
+            return Table(path, self[path]).scan(predicate=None if deleted else LIVE)
 
     def polars(self, entity: str, *, deleted: bool = False) -> pl.DataFrame:
         """Return the entity's rows as a Polars data frame."""
@@ -140,9 +141,9 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
         one moment."""
         from sfcdc_assets.changes.entity_changes import EntityChanges  # noqa: PLC0415 - as polars above
 
-        return EntityChanges(self._tables.warehouse, self._tables.pair_of(self._known(entity))).since(
-            since, versions=versions
-        )
+        pair = self._tables.pair_of(known := self._known(entity))
+        with self._tables.cut_of(known).reading():
+            return EntityChanges(self._tables.warehouse, pair).since(since, versions=versions)
 
     def __getitem__(self, path: str) -> DeltaTable:
         entity = path.partition("/")[2]

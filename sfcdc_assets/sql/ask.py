@@ -91,7 +91,8 @@ def ask(
 ) -> Iterator[str]:
     """Run the statements of a text and write their results; yields what a reader must know of them.
 
-    Raises `QueryFailed` at the first that fails, `NotAQuery` and `EntitiesLag`; the results before it are written.
+    Raises `QueryFailed` at the first that fails, `NotAQuery`, `EntitiesLag`, `CutGone` and `TableDamaged`; the results
+    before it are written.
     """
     try:
         for statement in tables.connection.extract_statements(text):
@@ -103,7 +104,9 @@ def ask(
             yield from (f"{each}." for each in lagging if at is None or each.as_of is None or each.as_of < at)
             if at is not None:
                 yield from _what_is_not_known(tables, statement.query, at)
-            if not write(tables.run(statement), form, out, width):
+            with tables.reading():
+                is_whole = write(tables.run(statement), form, out, width)
+            if not is_whole:
                 yield f"Only the first {ROWS_SHOWN:,} rows are shown; --format csv and --format json write all."
             out.flush()
     except duckdb.Error as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property, partial
 from types import TracebackType
@@ -42,7 +43,7 @@ from sfcdc_assets.sql.lookup_names import relation_of_names
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets.sql.text import Location, Rows, relation, value
 from sfcdc_assets.sql.users import USER, name_of_user
-from sfcdc_assets.sql.warehouse_files import WarehouseFiles, location
+from sfcdc_assets.sql.warehouse_files import WarehouseFiles, damage_that, location
 
 CUT, LAGGING, AS_OF = "sfcdc_cut", "sfcdc_lagging", "sfcdc_as_of"
 OF_EVENTS = (raw_events.NAME, quarantine.NAME)
@@ -108,21 +109,39 @@ class AskedTables:
 
     def run(self, statement: duckdb.Statement) -> duckdb.DuckDBPyConnection:
         """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`."""
-        words = _words(statement.query)
-        if not words.isdisjoint(_OF_THE_CATALOGUE) or any(word.startswith("duckdb_") for word in words):
+        with self.reading():
+            words = _words(statement.query)
+            if not words.isdisjoint(_OF_THE_CATALOGUE) or any(word.startswith("duckdb_") for word in words):
+                self.make_all()
+            self._make(words)
+            try:
+                return self.connection.execute(statement)
+            except duckdb.CatalogException:
+                if self._made.issuperset(self.names):
+                    raise
             self.make_all()
-        self._make(words)
-        try:
             return self.connection.execute(statement)
-        except duckdb.CatalogException:
-            if self._made.issuperset(self.names):
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise what DuckDB cannot read of the warehouse as `CutGone` or `TableDamaged`, also while rows are fetched:
+        it names a file, and neither the table nor the way out."""
+        try:
+            yield
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            damage = damage_that(error, self.tables.warehouse)
+            if damage is None:
                 raise
-        self.make_all()
-        return self.connection.execute(statement)
+            entity = damage.table.partition("/")[2]
+            if entity not in self.tables.entities:
+                raise damage from error
+            with self.tables.cut_of(entity).reading():
+                raise damage from error
 
     def make_all(self) -> None:
-        """Create every view that is not there yet."""
-        self._make(frozenset(self.names))
+        """Create every view that is not there yet. Raises as `run` does."""
+        with self.reading():
+            self._make(frozenset(self.names))
 
     def _make(self, wanted: frozenset[str]) -> None:
         of_entities = {each: self._names_of(each) for each in self.tables.shown}

@@ -35,7 +35,7 @@ _OURS = f"{_ALL} AND comment LIKE {value('%' + MARK)}"
 
 def write_views(tables: TablesOfCuts, file: Path) -> int:
     """Write pinned views in the place of those that were written before; returns how many there are. Whatever else is
-    in the file stays. Raises `FileNotWritten`."""
+    in the file stays. Raises `FileNotWritten`, `CutGone`, `TableDamaged`."""
 
     def make(connection: duckdb.DuckDBPyConnection) -> None:
         find = partial(location_for_others, tables.warehouse)

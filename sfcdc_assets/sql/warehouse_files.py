@@ -6,11 +6,15 @@ tables: DuckDB's own reader of object stores is an extension to be downloaded, w
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
 from typing import Any
 
 from fsspec import AbstractFileSystem
 from pyarrow import fs
 
+from sfcdc_assets.lake.delta.data_files import unreadable
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.warehouse import Warehouse
 
 PROTOCOL = "sfcdc"
@@ -19,6 +23,18 @@ PROTOCOL = "sfcdc"
 def location(warehouse: Warehouse, table: str, path: str) -> str:
     """Return the location of a file, for DuckDB in this process."""
     return f"{warehouse.uri(table)}/{path}" if warehouse.is_local else f"{PROTOCOL}://{table}/{path}"
+
+
+def damage_that(error: Exception, warehouse: Warehouse) -> TableDamaged | None:
+    """Return what DuckDB could not read, where it names a file of the warehouse and this cannot be read."""
+    begins = warehouse.uri("").rstrip("/") if warehouse.is_local else f"{PROTOCOL}:/"
+    for path in re.findall(rf"{re.escape(begins)}/([^\"']+?\.parquet)", str(error)):
+        table = "/".join(takewhile(lambda each: "=" not in each, path.split("/")[:-1]))  # without its partitions
+        file = path.removeprefix(f"{table}/")
+        found = unreadable(warehouse.root, warehouse.filesystem(table), [file])
+        if found is not None:
+            return TableDamaged(table, None, file, f"cannot be read ({found[1]})")
+    return None
 
 
 def location_for_others(warehouse: Warehouse, table: str, path: str) -> str:

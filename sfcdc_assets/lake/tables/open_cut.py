@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.errors import CutGone, NoCut
+from sfcdc_assets.lake.errors import CutGone, NoCut, TableDamaged
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, channels_with_cuts, latest_cut, was_made_after
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -38,6 +40,22 @@ class OpenCut(Mapping[str, DeltaTable]):
         if table is None or was_made_after(self.cut, Table(path, table)):
             raise CutGone(path, version, self.cut.position)
         return table
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise a file that cannot be read as `CutGone` where its table has it no more: another client has removed old
+        files, and the table is as it should be."""
+        try:
+            yield
+        except TableDamaged as damage:
+            version = self.cut.tables.get(damage.table)
+            if version is None or damage.file is None or self._has_still(damage.table, damage.file):
+                raise
+            raise CutGone(damage.table, version, self.cut.position) from damage
+
+    def _has_still(self, path: str, file: str) -> bool:
+        table = Table.open(self._warehouse, path)
+        return table is not None and unquote(file) in {unquote(each.path) for each in table.files()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.cut.tables)
