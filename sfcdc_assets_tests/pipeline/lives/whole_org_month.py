@@ -83,7 +83,7 @@ class WholeOrgMonth:
 @dataclass
 class Figures:
     """What it came to. `requests` of each day, first copies left out; `ages`: seconds from a change of a polled object
-    to the poll that read it; `found_after`: hours from a delete for good to the row that says so."""
+    to the poll that read it, deletes left out; `found_after`: hours from a delete for good to the row that says so."""
 
     transactions: int = 0
     events: int = 0
@@ -125,7 +125,8 @@ class WholeOrg:
         self.figures, self._of_polls = Figures(), frozenset(self.polled)
         self.dice = Random(f"a month of a whole org:{what.seed}")
         self.waiting: dict[str, deque[int]] = {}
-        """By polled object: when it was changed and not read yet."""
+        """By polled object: when records were changed that were not read yet. Not when they were deleted: one that is
+        gone for good has no row to be read, and is found by counting (`found_after`)."""
         self._held: list[LongTransaction] = []
         org, seed = pipeline.org, what.seed
         busy = self.polled[: what.busy]
@@ -139,7 +140,7 @@ class WholeOrg:
     def _committed(self, transaction: Transaction) -> None:
         self.figures.transactions += 1
         for change in transaction.changes:
-            if change.entity in self._of_polls:
+            if change.entity in self._of_polls and change.change_type != "DELETE":
                 self.waiting.setdefault(change.entity, deque()).append(self.pipeline.org.clock())
 
     def live(self, seconds: int, *, changes: bool = True) -> None:
