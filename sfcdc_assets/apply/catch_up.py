@@ -110,6 +110,8 @@ class CatchUp:
         """With an org that answers nothing, for all that is asked of it in a round."""
         self._not_described: Mapping[str, Exception] = {}
         """Entity -> why describing it failed in this round."""
+        self._read: dict[str, tuple[EntityState, Applied]] = {}
+        """Entity -> what was done for it before what was read back of it is applied."""
         self.damaged: Mapping[str, Exception] = {}
         """Entity -> why its tables cannot be read: nothing is done for it."""
 
@@ -155,30 +157,43 @@ class CatchUp:
         return self._applier.commit_written(prepared)
 
     def bring_up_to_date(self, state: EntityState, ready: Ready) -> Applied:
-        """Commit an entity's part if it is not, read back its suspect records, and apply what was read. Raises what
-        stops it."""
-        wanted, calls = self._wanted(state), self._org.session.calls - self._describing.pop(state.entity, 0)
-        if isinstance(ready, Committed):
-            report, at_ms = ready.report, ready.at_ms
-            if report.has_more:
-                report = merged_report(report, self._applier.apply(wanted))
-        else:
-            report, at_ms = self._applier.commit(wanted, ready), clock.now_ms()
-        del ready
-        applied = self._read_back(Applied(report, at_ms))
-        if applied.has_read:
-            applied = replace(applied, report=merged_report(report, self._applier.apply(wanted)))
+        """Commit an entity's part if it is not, and read back its suspect records. What was read waits for
+        `apply_reads`, and so does the listener. Raises what stops it."""
+        calls = self._org.session.calls - self._describing.pop(state.entity, 0)
+        applied = self._read_back(Applied(*self._committed(state, ready)))
         applied = replace(applied, api_requests=self._org.session.calls - calls)
-        self._listener.brought_up_to_date(applied)
+        if applied.has_read:
+            self._read[state.entity] = state, applied
+        else:
+            self._listener.brought_up_to_date(applied)
         return applied
 
+    def apply_reads(self) -> Iterator[tuple[str, Applied | Exception]]:
+        """Apply what was read back, of all entities in few jobs of Spark: each with both of its applications as one, or
+        with what stopped it. Raises what `prepare` raises; what was read is work for the next run then."""
+        read, self._read = self._read, {}
+        wanted = [self._wanted(state) for state, _ in read.values()]
+        ready = self.commit(self._applier.prepare(wanted))
+        for entity in list(ready):
+            state, first = read[entity]
+            found = outcome_of(self._committed, state, ready.pop(entity))
+            if isinstance(found, Exception):
+                yield entity, found
+                continue
+            applied = replace(first, report=merged_report(first.report, found[0]))
+            self._listener.brought_up_to_date(applied)
+            yield entity, applied
+
     def outcomes(self, states: Sequence[EntityState]) -> Iterator[tuple[str, Applied | Exception]]:
-        """Do both for all of them: each entity, when it is done, with what became of it. Raises what `prepare`
-        raises."""
+        """Do all of it for all of them: each entity, when it is done, with what became of it. Those of which records
+        were read back come last. Raises what `prepare` raises."""
         of = {state.entity: state for state in states}
         ready = self.commit(self.prepare(states))
         for entity in list(ready):
-            yield entity, outcome_of(self.bring_up_to_date, of[entity], ready.pop(entity))
+            found = outcome_of(self.bring_up_to_date, of[entity], ready.pop(entity))
+            if entity not in self._read:
+                yield entity, found
+        yield from self.apply_reads()
 
     def finish(self, done: Iterable[Applied], failed: Collection[str] = ()) -> None:
         """Do what comes after the entities: more rounds as long as records are read back, then the cuts, in which those
@@ -228,6 +243,14 @@ class CatchUp:
         found = dict(self.outcomes(states))
         failed = {entity: each for entity, each in found.items() if isinstance(each, Exception)}
         return [each for each in found.values() if isinstance(each, Applied)], failed
+
+    def _committed(self, state: EntityState, ready: Ready) -> tuple[ApplyReport, int]:
+        """Commit an entity's part if it is not; the report, and when its first batch was committed (epoch ms)."""
+        if not isinstance(ready, Committed):
+            return self._applier.commit(self._wanted(state), ready), clock.now_ms()
+        if not ready.report.has_more:
+            return ready.report, ready.at_ms
+        return merged_report(ready.report, self._applier.apply(self._wanted(state))), ready.at_ms
 
     def _wanted(self, state: EntityState) -> ToApply:
         return ToApply(state.entity, state.channel, self._drained[state.channel][0])

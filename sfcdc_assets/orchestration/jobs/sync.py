@@ -59,13 +59,30 @@ class Landed:
         an entity has failed."""
         return self.following is not None and not self.failed
 
+    def apply_reads(self) -> dict[str, Exception]:
+        """Apply what was read back of suspect records; the entities that this stopped, with the reason."""
+        stopped: dict[str, Exception] = {}
+        for entity, found in self.catch_up.apply_reads():
+            if isinstance(found, Exception):
+                stopped[entity] = found
+            else:
+                self.applied[entity] = found
+        return stopped
+
     def cut_without_the_failed(self) -> None:
-        """Note the cut when every entity has had its turn and some failed: Dagster skips the steps after them. What
-        goes wrong with it is logged: the run fails anyway, for a reason that matters more."""
+        """Apply what was read back and note the cut when every entity has had its turn and some failed: Dagster skips
+        the steps after them. What goes wrong with it is logged: the run fails anyway, for a reason that matters
+        more."""
         if self.failed and len(self.applied) + len(self.failed) == len(self.states):
-            noted = outcome_of(self.catch_up.finish, list(self.applied.values()), self.failed)
+            noted = outcome_of(self._cut)
             if isinstance(noted, Exception):
                 self.reports.log.warning(f"No consistent cut was noted: {noted}")
+
+    def _cut(self) -> None:
+        stopped = self.apply_reads()
+        for entity, error in stopped.items():
+            self.reports.log.warning(f"{entity}: what was read back is not applied: {error}")
+        self.catch_up.finish(list(self.applied.values()), {*self.failed, *stopped})
 
 
 @dataclass(frozen=True)
@@ -152,8 +169,7 @@ def _apply(assets: OrgAssets) -> dg.OpDefinition:
     def apply(
         context: dg.OpExecutionContext,
     ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
-        """Commit one entity's batch if that is not done, read its suspect records back, apply what was read,
-        report."""
+        """Commit one entity's batch if that is not done, read its suspect records back, report."""
         scope = scope_of(assets, context)
         landed, prepared = scope.handed_on(Landed), scope.handed_on(PreparedEntities)
         landed.reports.log = context.log
@@ -183,13 +199,22 @@ def _apply(assets: OrgAssets) -> dg.OpDefinition:
 def _cut(assets: OrgAssets) -> dg.OpDefinition:
     @dg.op(name=assets.name("cut"), ins=AFTER, out=dg.Out(dg.Nothing), required_resource_keys=with_both(assets))
     def cut(context: dg.OpExecutionContext) -> Iterator[Event | dg.Output[None]]:
-        """Cut when all entities are done: apply what followed records that were read back, and note the consistent
-        cut."""
+        """Cut when all entities are done: apply what was read back of suspect records, of all entities at once, then
+        what followed it, and note the consistent cut."""
         landed = scope_of(assets, context).handed_on(Landed)
         landed.reports.log = context.log
-        with retried(context, spark_of(assets, context)):
-            landed.catch_up.finish(landed.applied.values())
-        yield from landed.reports.take_due() if landed.goes_on else landed.reports.take()
+        spark = spark_of(assets, context)
+        with retried(context, spark):
+            stopped = landed.apply_reads()
+            for error in stopped.values():
+                if again := retry_of(context, error, spark):
+                    raise again from error
+            landed.catch_up.finish(list(landed.applied.values()), stopped)
+        yield from landed.reports.take_due() if landed.goes_on and not stopped else landed.reports.take()
+        for entity in stopped:
+            mark_as_failed(context, assets.keys.of_tables, entity)
+        for entity, error in stopped.items():
+            raise failure_of(entity, error) from error
         yield dg.Output(None)
 
     return cut
