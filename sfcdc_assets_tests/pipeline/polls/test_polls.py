@@ -231,6 +231,23 @@ def test_a_flood_of_stamps_under_which_nothing_has_changed_makes_no_version(org:
     assert changed["Description"] == "the one that has changed"
 
 
+def test_what_a_job_changed_and_changed_back_before_a_run_applied_it_is_as_in_the_org(org: EmulatedPipeline) -> None:
+    """Neither of the two moves LastModifiedDate, and the second leaves what the table has."""
+    rename(org, "Case", 100, "as people left it")
+    org.sync()
+    definition = org.org.definitions["Case"]
+    with reading(org) as (reader, _, _):
+        for value in ("as a job left it", "as people left it"):
+            org.org.clock.sleep(4000)
+            with org.org.database.transaction():
+                org.org.store.set_all(definition, definition.fields_by_name["Description"], value)
+            org.org.stamp_all("Case")
+            org.org.clock.sleep(100)
+            reader.land(NOW)
+    org.sync()
+    assert {row["Description"] for row in org.rows("Case").values()} == {"as people left it"}
+
+
 def test_a_clock_of_ours_that_stands_loses_nothing_and_repeats_nothing(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
