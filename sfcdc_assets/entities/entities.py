@@ -263,7 +263,7 @@ def _state(facts: EntityFacts, entity: str, channel: str, landed: int, complete:
         ),
         refused=refusals[-1].detail if refusals else None,
         snapshot_refused=any(suspect.attempts for suspect in refusals),
-        paused=any(suspect.due_at > now_ms for suspect in refusals)
+        paused=any(not suspect.is_due(now_ms) for suspect in refusals)
         or any(suspect.settles_at > now_ms for suspect in suspects),
         read_at=checkpoint.read_at,
         copied_at=facts.copied_at,

@@ -67,7 +67,7 @@ class DailyChecks:
         """Look at the objects whose time has come, as far as a reading has `requests` for it, one comparison at most;
         returns the new notes. Raises what concerns all objects."""
         done = {each: self._begun(each, notes.get(each), now_ms) for each in entities if _is_new(notes.get(each))}
-        known = {**notes, **done}
+        known = {each: _by_now(note, now_ms) for each, note in {**notes, **done}.items()}
         due = sorted(
             (known[each].swept_at_ms, each)
             for each in entities
@@ -127,7 +127,9 @@ class DailyChecks:
         return _NEVER
 
     def _count(self, entity: str, note: PollNote, position: int, left: int, now_ms: int) -> tuple[PollNote | None, int]:
-        is_over, left = self._hard_deletes.search(entity, position, left, note.swept_at_ms)
+        # That of a failed search says when it failed, and not when the last one was made.
+        since_ms = 0 if note.sweep_failures else note.swept_at_ms
+        is_over, left = self._hard_deletes.search(entity, position, left, since_ms)
         return (replace(note, swept_at_ms=now_ms, sweep_error=None, sweep_failures=0) if is_over else None), left
 
     def _compare(
@@ -146,6 +148,14 @@ class DailyChecks:
 
 
 _NEVER = 2**62
+
+
+def _by_now(note: PollNote, now_ms: int) -> PollNote:
+    """Return the note; what it says was done later than now counts as due: a clock that was ahead has been set back."""
+    if max(note.swept_at_ms, note.compared_at_ms) <= now_ms:
+        return note
+    long_ago = {name: 1 for name in ("swept_at_ms", "compared_at_ms") if getattr(note, name) > now_ms}
+    return replace(note, **long_ago)
 
 
 def _is_new(note: PollNote | None) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
@@ -20,7 +21,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.composite_query import counts
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
-from sfcdc_assets.salesforce.replication import deleted_since
+from sfcdc_assets.salesforce.replication import KEPT, deleted_since
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.snapshot.soql import IdWindow, where_all
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
@@ -35,11 +36,18 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class _Search:
-    """One that is under way. `has_asked`: the org was asked which records were deleted."""
+    """One that is under way. `has_erased`: records of the object were erased, which the org may count and the table may
+    not have; `has_asked`: the org was asked which records were deleted."""
 
     entity: str
     sweep: Sweep
+    has_erased: bool
     has_asked: bool = False
+
+    @property
+    def is_to_ask(self) -> bool:
+        """Whether the org is to be asked for what was deleted before more is counted."""
+        return not self.has_asked and (self.sweep.differs or self.has_erased)
 
 
 class HardDeletes:
@@ -52,28 +60,25 @@ class HardDeletes:
     def search(self, entity: str, position: int, most_requests: int, since_ms: int = 0) -> tuple[bool, int]:
         """Search one object, all of whose reads are in its table, from where the last search of it stopped; returns
         whether it is over, and the requests that are left. `position`: where the polls stand; `since_ms`: when the last
-        search was made (epoch ms).
+        search was made (epoch ms; 0: not known).
 
         Where a count differs, the org is asked once what was deleted since then, which costs one request for all of it;
-        what that does not explain is parted and listed. Raises what the org refuses; the search is given up then.
+        what that does not explain is parted and listed. Of an object with erased records it is asked whatever the
+        counts are, and all is listed where it does not say it. Raises what the org refuses; the search is given up
+        then.
         """
         left = most_requests
         try:
             search = self._search_of(entity)
             sweep = search.sweep
             while left > 0 and not sweep.is_over:
-                windows = sweep.to_count(PARTS)
-                if windows:
-                    left -= 1
-                    sweep.counted(self._counts(entity, windows))
-                if left > 0 and sweep.differs and not search.has_asked:
+                left -= 1
+                if search.is_to_ask:
                     search.has_asked = True
-                    left -= 1
-                    self._ask(entity, sweep, position, since_ms)
-                    continue
-                window = sweep.to_list() if left > 0 else None
-                if window is not None:
-                    left -= 1
+                    self._ask(search, position, since_ms)
+                elif windows := sweep.to_count(PARTS):
+                    sweep.counted(self._counts(entity, windows))
+                elif (window := sweep.to_list()) is not None:
                     self._compare(entity, sweep, window, position)
         except Exception:
             self._under_way = None
@@ -86,20 +91,29 @@ class HardDeletes:
         if self._under_way is None or self._under_way.entity != entity:
             table = CurrentState.open(self._warehouse, entity)
             assert table is not None, entity
-            self._under_way = _Search(entity, Sweep(table.living_ids()))
+            ids = table.living_ids()
+            prefixes = {each[:3].decode() for each in ids[:1]}
+            has_erased = not prefixes.isdisjoint(erased_records(self._warehouse).prefixes)
+            self._under_way = _Search(entity, Sweep(ids), has_erased)
         return self._under_way
 
-    def _ask(self, entity: str, sweep: Sweep, position: int, since_ms: int) -> None:
+    def _ask(self, search: _Search, position: int, since_ms: int) -> None:
         """Make suspect what the org says was deleted, of what the table has. One that does not say it loses nothing."""
-        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        entity, sweep = search.entity, search.sweep
+        now, since = datetime.fromtimestamp(clock.now_ms() / 1000, UTC), Cursor.of_ms(since_ms).stamp - MARGIN
         try:
-            deleted = deleted_since(self._org.session, entity, Cursor.of_ms(since_ms).stamp - MARGIN, now)
+            deleted = deleted_since(self._org.session, entity, since, now)
         except RequestRefused as refused:
-            log.info("%s: the org does not say what was deleted, so its records are counted: %s", entity, refused)
+            how = "listed" if search.has_erased else "counted"
+            log.info("%s: the org does not say what was deleted, so its records are %s: %s", entity, how, refused)
+            if search.has_erased:
+                sweep.list_all()
             return
         found = sorted(each for each in deleted if sweep.has(each))
         self._note(entity, [(each, ONLY_HERE) for each in found], position)
         sweep.without(found)
+        if search.has_erased and now - since > KEPT:
+            sweep.list_all()
 
     def _counts(self, entity: str, windows: tuple[IdWindow, ...]) -> dict[IdWindow, int]:
         queries = [self._query("COUNT()", entity, window) for window in windows]

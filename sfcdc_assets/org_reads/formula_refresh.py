@@ -208,7 +208,7 @@ class _Refresh:
     def _facts(self, values: FormulaValues, living: int, missing: Sequence[str]) -> Values:
         now, days = self._look.now, self._run.settings.formula_days
         began = self._day_began() or now
-        found = values.values(living, day_began=began, too_old=now - timedelta(days=days), most=MOST_LISTED)
+        found = values.values(living, now=now, day_began=began, too_old=now - timedelta(days=days), most=MOST_LISTED)
         return replace(found, oldest=(*((each, None) for each in missing), *found.oldest))
 
     def _day_began(self) -> datetime | None:

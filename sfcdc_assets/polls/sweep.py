@@ -3,6 +3,8 @@
 The org counts the records of a window of Ids, and so does the table. Where both say the same, nothing is looked at;
 where they differ, the window is parted, down to windows whose Ids are listed. A million records without a delete cost
 one count, and each delete some five more.
+
+Equal counts prove nothing where the table may not have all that the org has: one record more there hides one less.
 """
 
 from __future__ import annotations
@@ -64,6 +66,11 @@ class Sweep:
             self._to_list.clear()
             self._to_count = deque(_parted(self._ids, IdWindow(), -(-len(self._ids) // COUNTED) or 1))
         return len(found)
+
+    def list_all(self) -> None:
+        """Have every Id listed, whatever was counted."""
+        self._to_count.clear()
+        self._to_list = deque(_parted(self._ids, IdWindow(), -(-len(self._ids) // LISTED) or 1))
 
     def has(self, record_id: str) -> bool:
         """Return whether the table has an Id."""

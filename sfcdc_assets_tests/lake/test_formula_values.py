@@ -92,6 +92,13 @@ def test_a_new_formula_is_a_new_column_that_is_null(warehouse: Warehouse) -> Non
 def test_a_plan_is_given_what_is_old(warehouse: Warehouse) -> None:
     for days, name in ((30, "a"), (1, "b"), (0, "c")):
         opened(warehouse).commit(read(NOON - timedelta(days=days), **{name: 1.0}), [], {})
-    found = opened(warehouse).values(5, day_began=MIDNIGHT, too_old=NOON - timedelta(days=7), most=2)
+    found = opened(warehouse).values(5, now=NOON, day_began=MIDNIGHT, too_old=NOON - timedelta(days=7), most=2)
     assert (found.records, found.unread, found.before_today, found.too_old) == (5, 2, 2, 1)
     assert found.oldest == (("a", NOON - timedelta(days=30)), ("b", NOON - timedelta(days=1)))
+
+
+def test_what_a_clock_that_was_ahead_has_read_is_old_when_it_was_set_back(warehouse: Warehouse) -> None:
+    opened(warehouse).commit(read(NOON + timedelta(days=30), a=1.0), [], {})
+    found = opened(warehouse).values(1, now=NOON, day_began=MIDNIGHT, too_old=NOON - timedelta(days=7), most=2)
+    assert (found.before_today, found.too_old) == (1, 1)
+    assert [record_id for record_id, _ in found.oldest] == ["a"]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from sfcdc_assets.lake.store.notes import put_note, read_note
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/requests.json"
@@ -81,7 +82,7 @@ def note_ledger(warehouse: Warehouse, ledger: RequestLedger, *purposes: str) -> 
     warehouse does not take it fails no reading."""
     try:
         newest = read_ledger(warehouse)
-        newest.allowance = max(ledger.allowance or (0, 0, 0), newest.allowance or (0, 0, 0), key=lambda each: each[2])
+        newest.allowance = max(ledger.allowance or (0, 0, 0), newest.allowance or (0, 0, 0), key=_said_at)
         for purpose in purposes:
             newest.spent[purpose] = ledger.spent.get(purpose, {})
             newest.postponed.pop(purpose, None)
@@ -89,6 +90,11 @@ def note_ledger(warehouse: Warehouse, ledger: RequestLedger, *purposes: str) -> 
         put_note(warehouse, PATH, json.dumps(asdict(newest)).encode())
     except SfcdcError as error:
         log.warning("It cannot be noted how many API requests were made: %s", error)
+
+
+def _said_at(allowance: tuple[int, int, int]) -> int:
+    """Return when the org said it (epoch ms); what a clock that was ahead noted is older than all else."""
+    return allowance[2] if allowance[2] <= clock.now_ms() else 0
 
 
 def _by_hour(spent: Mapping[str, int]) -> dict[int, int]:

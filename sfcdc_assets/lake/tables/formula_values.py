@@ -28,6 +28,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 LAYER = "formula_values"
 _FORMULAS, _SINCE = "formulas", "formulas since"
 _FOLLOWED, _UP_TO, _BEGAN = "followed ", "up to ", "window began"
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,20 @@ class FormulaValues:
         """Return whether the changes of an object are followed."""
         return self.table.transaction_version(f"{_FOLLOWED}{entity}") is not None
 
-    def values(self, records: int, *, day_began: datetime, too_old: datetime, most: int) -> Values:
+    def values(self, records: int, *, now: datetime, day_began: datetime, too_old: datetime, most: int) -> Values:
         """Return what a plan needs of the table, of `records` living ones; the ids and times of `most` rows are held.
 
         What was never read has no row here: whoever plans puts it before `oldest`. A value that is of other formulas
-        (`since`) counts as never read.
+        (`since`) counts as never read, and so does one that was read later than `now`: a clock that was ahead has been
+        set back.
         """
         rows = before_today = stale = 0
         of_others, since = 0, self.since
         oldest = pl.DataFrame(schema={"Id": pl.String, AS_OF: pl.Datetime("us", "UTC")})
         for part in self.table.batches(["Id", AS_OF], "Id is not null"):
             found = pl.DataFrame(part)
+            read_at = pl.when(pl.col(AS_OF) > now).then(pl.lit(_NEVER)).otherwise(pl.col(AS_OF))
+            found = found.with_columns(read_at.alias(AS_OF))
             rows += found.height
             of_others += int((found[AS_OF] < since).sum())
             before_today += int(found[AS_OF].is_between(since, day_began, "left").sum())

@@ -91,6 +91,11 @@ class OpenSuspect:
         doublings: int = max(0, min(self.attempts - 1, 30))
         return self.last_attempt_at + min(longest, first << doublings)
 
+    def is_due(self, now_ms: int) -> bool:
+        """Return whether the org may be asked now. One that was asked later than now is due: a clock that was ahead has
+        been set back."""
+        return self.due_at <= now_ms or (self.last_attempt_at or 0) > now_ms
+
     @property
     def settles_at(self) -> int:
         """From when on (epoch ms) a read answers it."""
@@ -109,7 +114,7 @@ class OpenSuspect:
 
 def due(suspects: Sequence[OpenSuspect], now_ms: int) -> list[OpenSuspect]:
     """Return the entries about records for which the org may be asked now."""
-    return [suspect for suspect in suspects if suspect.record_id != ENTITY and suspect.due_at <= now_ms]
+    return [suspect for suspect in suspects if suspect.record_id != ENTITY and suspect.is_due(now_ms)]
 
 
 def entity_suspects(suspects: Sequence[OpenSuspect], channel: str, watermark: int) -> list[int]:

@@ -82,7 +82,7 @@ class Reader:
         day_began = now.replace(hour=0, minute=0, second=0, microsecond=0)
         limits = Limits(requests, timedelta(days=7), ids_per_request)
         records = [str(row["Id"]) for row in self.org.records("Opportunity")]
-        facts = table.values(len(records), day_began=day_began, too_old=now - limits.age, most=limits.most_ids)
+        facts = table.values(len(records), now=now, day_began=day_began, too_old=now - limits.age, most=limits.most_ids)
         new = [(each, None) for each in records if each not in table.known(records)]
         facts = Values(facts.records, len(new), facts.before_today, facts.too_old, (*new, *facts.oldest))
         position = self.org.last_commit_number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.lake.store.poll_notes import note_polls, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
@@ -26,7 +28,7 @@ from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 OBJECTS = (
     *("Account", "AccountHistory", "AccountShare", "CampaignMember", "Case", "Contract"),
-    *("CurrencyType", "DatedConversionRate"),
+    *("CurrencyType", "DatedConversionRate", "Lead", "Campaign"),
 )
 SEED = 73
 
@@ -132,6 +134,38 @@ def test_deletes_are_found_though_the_org_lists_none_because_they_are_too_many(o
     org.server.rest_faults.disarm()
     assert refusal.times < 10, "the org was asked"
     assert org.rows("Case")[gone]["_is_deleted"]
+
+
+@pytest.mark.parametrize(("entity", "refusal"), [("Lead", None), ("Campaign", "EXCEEDED_ID_LIMIT")])
+def test_an_erased_record_that_the_org_still_has_hides_no_delete_of_another(
+    org: EmulatedPipeline, entity: str, refusal: str | None
+) -> None:
+    """The org counts one more that the table may not have, and one less that was deleted for good: the same number."""
+    org.sync()
+    erased, gone = ids(org.org, entity)[:2]
+    assert sfcdc("forget", "--entity", entity, "--id", erased).exit_code == 0
+    with org.org.transaction() as work:
+        work.hard_delete(entity, gone)
+    if refusal is not None:
+        org.server.rest_faults.arm(RestFault.REFUSED, 10, path=f"/sobjects/{entity}/deleted", code=refusal)
+    a_day_later(org)
+    org.server.rest_faults.disarm()
+    rows = org.rows(entity)
+    assert rows[gone]["_is_deleted"]
+    assert erased not in rows
+
+
+def test_a_clock_that_was_ahead_and_was_set_back_puts_off_no_count(org: EmulatedPipeline) -> None:
+    """What was noted of a time that is still to come says nothing of now."""
+    org.sync()
+    warehouse, ahead_ms = Warehouse(str(org.warehouse)), org.org.clock() + 300 * 86_400_000
+    notes = read_poll_notes(warehouse)
+    note_polls(warehouse, {each: replace(note, swept_at_ms=ahead_ms) for each, note in notes.items()})
+    gone = ids(org.org, "CampaignMember")[0]
+    with org.org.transaction() as work:
+        work.delete("CampaignMember", gone)
+    a_day_later(org)
+    assert org.rows("CampaignMember")[gone]["_is_deleted"]
 
 
 def test_a_used_up_allowance_is_no_success(org: EmulatedPipeline) -> None:
