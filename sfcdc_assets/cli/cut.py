@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from sfcdc_assets import open_cut
+from sfcdc_assets.cli.terminal.options import moment_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.lake.errors import EntitiesLag
 from sfcdc_assets.settings.settings import load_settings
@@ -18,8 +19,10 @@ from sfcdc_assets.settings.settings import load_settings
 def cut(
     *,
     at: Annotated[
-        datetime | None,
-        typer.Option(metavar="TIME", help="Show the newest cut committed at or before this time (UTC)."),
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Show the newest cut committed at or before this time (ISO 8601; UTC without a zone)."
+        ),
     ] = None,
     channel: Annotated[
         str | None, typer.Option(help="Show the cut of this channel; by default of the first configured.")
@@ -36,7 +39,7 @@ def cut(
     """
     settings = load_settings()
     wanted = channel or next(iter(settings.feeding_channels), settings.channels[0])
-    opened = open_cut(settings.warehouse, channel=wanted, at=at.replace(tzinfo=UTC) if at is not None else None)
+    opened = open_cut(settings.warehouse, channel=wanted, at=moment_of(at, "--at") if at is not None else None)
     (found,) = opened.cuts
     if strict and found.lagging:
         raise EntitiesLag(found.lagging)

@@ -356,3 +356,18 @@ def test_a_mistyped_command_is_a_usage_error(arguments: tuple[str, ...]) -> None
     result = sfcdc(*arguments)
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
+
+
+def test_the_time_of_a_cut_is_meant_in_the_zone_that_it_names(warehouse: Path) -> None:
+    said = sfcdc("cut", "--at", "2026-11-27T08:30+02:00")
+
+    assert said.exit_code == 1
+    assert "at or before 2026-11-27T06:30:00+00:00" in said.stderr
+
+
+@pytest.mark.parametrize("written", ["yesterday", "31.1.2026", ""])
+def test_what_is_no_time_is_refused_by_cut_as_by_the_commands_beside_it(warehouse: Path, written: str) -> None:
+    said = sfcdc("cut", "--at", written)
+
+    assert said.exit_code == 1
+    assert f"sfcdc: --at: {written!r} is not a time. Write it as 2026-11-20" in said.stderr
