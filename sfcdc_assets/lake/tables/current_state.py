@@ -24,7 +24,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.timeline.version_columns import SYSTEM_COLUMNS, current_state_schema
+from sfcdc_assets.timeline.version_columns import current_state_schema
 
 _PREFIX = "counted "
 _OF_BATCH = f"{_PREFIX}{BATCH}"
@@ -93,11 +93,6 @@ class CurrentState:
         statistics = ["Id", "_position", "_batch"]
         table = Table.open_or_create(warehouse, name_of(entity), schema, statistics_on=statistics, of_batches=True)
         return cls(table)
-
-    def add_system_columns(self) -> None:
-        """Add those that a table of an earlier release lacks. Raises `ConcurrentCommit`."""
-        present = self.table.schema.names
-        self.table.add_columns([field for field in SYSTEM_COLUMNS if field.name not in present])
 
     def applied(self, channel: str) -> int | None:
         """Position up to which the channel's events are in the table; None when none ever was."""
