@@ -148,14 +148,15 @@ class DailyChecks:
 
 
 _NEVER = 2**62
+_LONG_AGO_MS = 1
 
 
 def _by_now(note: PollNote, now_ms: int) -> PollNote:
     """Return the note; what it says was done later than now counts as due: a clock that was ahead has been set back."""
-    if max(note.swept_at_ms, note.compared_at_ms) <= now_ms:
-        return note
-    long_ago = {name: 1 for name in ("swept_at_ms", "compared_at_ms") if getattr(note, name) > now_ms}
-    return replace(note, **long_ago)
+    swept_at_ms, compared_at_ms = (
+        each if each <= now_ms else _LONG_AGO_MS for each in (note.swept_at_ms, note.compared_at_ms)
+    )
+    return replace(note, swept_at_ms=swept_at_ms, compared_at_ms=compared_at_ms)
 
 
 def _is_new(note: PollNote | None) -> bool:

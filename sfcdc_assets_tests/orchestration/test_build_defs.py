@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.workspace.autodiscovery import loadable_targets_from_python_file
 
 from sfcdc_assets import build_defs
 from sfcdc_assets.component import SalesforceCdcComponent
 from sfcdc_assets.runtime.errors import SettingsError
+from sfcdc_assets_tests.documentation import ROOT
 
 SECRET = "s3cret-of-the-app"
 
@@ -145,3 +148,16 @@ def test_a_prefix_that_dagster_takes_into_no_name_is_refused_with_one_that_it_ta
 @pytest.mark.parametrize("name", sorted(SalesforceCdcComponent.model_fields))
 def test_every_attribute_of_the_component_is_described(name: str) -> None:
     assert SalesforceCdcComponent.model_fields[name].description
+
+
+def test_the_example_of_two_orgs_loads_as_a_module_of_dagsters(tmp_path: Path) -> None:
+    """As it stands in docs/your-dagster.md: Dagster refuses a module that names several `Definitions`."""
+    page = (ROOT / "docs/your-dagster.md").read_text()
+    (example,) = [each for each in re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL) if "apac" in each]
+    file = tmp_path / "two_orgs.py"
+    file.write_text(example.replace("/data", str(tmp_path)))
+    (found,) = loadable_targets_from_python_file(str(file))
+    assert found.attribute == "defs"
+    assert isinstance(found.target_definition, dg.Definitions)
+    prefixes = {key.path[0] for key in found.target_definition.resolve_asset_graph().get_all_asset_keys()}
+    assert {"emea", "apac"} <= prefixes
