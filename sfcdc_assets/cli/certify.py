@@ -76,10 +76,12 @@ def _given(warehouse: Warehouse, file: Path | None) -> Certificate:
         return found
     try:
         read = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
-        raise SettingsError("--check", f"{file} cannot be read ({error})", "Name a certificate") from None
+    except OSError as error:
+        raise SettingsError("--check", f"{file} cannot be read: {error.strerror}", "Name a certificate") from None
+    except ValueError:
+        read = None
     if not isinstance(read, dict):
-        raise SettingsError("--check", f"{file} is no certificate", "Name one")
+        raise SettingsError("--check", f"{file} is no certificate", "Name a file that `sfcdc certify` wrote")
     return read
 
 

@@ -118,9 +118,8 @@ def _lines(file: Path | None) -> list[str]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            "--ids-file", f"{file} cannot be read ({error})", "Name a text file, an id a line"
-        ) from None
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise SettingsError("--ids-file", f"{file} cannot be read: {why}", "Name a text file, an id a line") from None
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

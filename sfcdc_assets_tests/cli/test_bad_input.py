@@ -371,3 +371,29 @@ def test_what_is_no_time_is_refused_by_cut_as_by_the_commands_beside_it(warehous
 
     assert said.exit_code == 1
     assert f"sfcdc: --at: {written!r} is not a time. Write it as 2026-11-20" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot be read: No such file or directory. Name a certificate"),
+        (b"no JSON", "is no certificate. Name a file that `sfcdc certify` wrote"),
+        (b"[]", "is no certificate. Name a file that `sfcdc certify` wrote"),
+    ],
+)
+def test_a_file_that_is_no_certificate_is_named_once_with_what_to_name(
+    warehouse: Path, tmp_path: Path, content: bytes | None, problem: str
+) -> None:
+    file = tmp_path / "certificate.json"
+    if content is not None:
+        file.write_bytes(content)
+    assert refusal(sfcdc("certify", "--check", str(file))) == f"sfcdc: --check: {file} {problem}"
+
+
+def test_a_file_of_ids_that_cannot_be_read_is_named_once(warehouse: Path, tmp_path: Path) -> None:
+    file = tmp_path / "ids.txt"
+    file.write_bytes(b"\xff\xfe\x00")
+    said = refusal(sfcdc("forget", "--entity", "Account", "--ids-file", str(file)))
+    assert f"--ids-file: {file} cannot be read: it is no text in UTF-8" in said
+    said = refusal(sfcdc("forget", "--entity", "Account", "--ids-file", str(tmp_path)))
+    assert f"--ids-file: {tmp_path} cannot be read: Is a directory" in said
