@@ -43,7 +43,7 @@ from sfcdc_assets.sql.lookup_names import relation_of_names
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
 from sfcdc_assets.sql.text import Location, Rows, relation, value
 from sfcdc_assets.sql.users import USER, name_of_user
-from sfcdc_assets.sql.warehouse_files import WarehouseFiles, damage_that, location
+from sfcdc_assets.sql.warehouse_files import WarehouseFiles, damage_named_in, location
 
 CUT, LAGGING, AS_OF = "sfcdc_cut", "sfcdc_lagging", "sfcdc_as_of"
 OF_EVENTS = (raw_events.NAME, quarantine.NAME)
@@ -129,7 +129,7 @@ class AskedTables:
         try:
             yield
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            damage = damage_that(error, self.tables.warehouse)
+            damage = damage_named_in(error, self.tables.warehouse)
             if damage is None:
                 raise
             entity = damage.table.partition("/")[2]

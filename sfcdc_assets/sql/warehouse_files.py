@@ -25,7 +25,7 @@ def location(warehouse: Warehouse, table: str, path: str) -> str:
     return f"{warehouse.uri(table)}/{path}" if warehouse.is_local else f"{PROTOCOL}://{table}/{path}"
 
 
-def damage_that(error: Exception, warehouse: Warehouse) -> TableDamaged | None:
+def damage_named_in(error: Exception, warehouse: Warehouse) -> TableDamaged | None:
     """Return what DuckDB could not read, where it names a file of the warehouse and this cannot be read."""
     begins = warehouse.uri("").rstrip("/") if warehouse.is_local else f"{PROTOCOL}:/"
     for path in re.findall(rf"{re.escape(begins)}/([^\"']+?\.parquet)", str(error)):
