@@ -6,12 +6,10 @@ that is done begins the next some time before itself, because what a long transa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
@@ -22,7 +20,7 @@ from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.mere_stamps import merely_stamped, perhaps_stamped
+from sfcdc_assets.landing.mere_stamps import MereStamps, perhaps_stamped
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cursor import REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
@@ -120,8 +118,7 @@ class ObjectPoll:
         self._goes_on = self._mark.under_way is not None
         self._from = self._begins_at()
         self._read_back = taken.last_read_back()
-        self._waiting: set[str] | None = None
-        """Records with a read that is not in the table, once that was looked at."""
+        self._mere_stamps = MereStamps(warehouse, entity, taken)
 
     @property
     def query(self) -> str:
@@ -230,7 +227,7 @@ class ObjectPoll:
         if stamped:
             shown = {record_id: found[record_id] for record_id in stamped}
             rows, _ = typed_rows("", shown, self._columns, self._unread, 0, read_at, stamp=self._stamp.field)
-            mere = self._merely_stamped(rows, stamped)
+            mere = self._mere_stamps.among(rows, stamped)
             found = {record_id: row for record_id, row in found.items() if record_id not in mere}
         if not found:
             if self._mark.under_way is not None or mark.under_way is not None:
@@ -245,23 +242,9 @@ class ObjectPoll:
             suspects = [NewSuspect(each, Reason.UNREADABLE_ROW, position, why) for each, why in spoiled.items()]
             Ledger.open_or_create(self._warehouse, self.entity).note(suspects, POLLED, position, now_ms)
         self._taken.add_poll(rows, now_ms, mark, self._seen_until())
-        if self._waiting is not None:
-            self._waiting |= found.keys()
+        self._mere_stamps.were_read(found)
         self._mark = mark
         return len(found)
-
-    def _merely_stamped(self, rows: pa.Table, stamped: Collection[str]) -> Collection[str]:
-        """Return those of the records to which nothing happened, as the table says; of one with a read that is not in
-        the table yet, as of all while a snapshot is not, it does not say what they will be."""
-        table = CurrentState.open(self._warehouse, self.entity)
-        if table is None:
-            return ()
-        if self._waiting is None:
-            has = table.checkpoint(POLLED)
-            if self._taken.last_number() > has.snapshot:
-                return ()
-            self._waiting = {each for reading in self._taken.read_backs(has.read_back) for each in reading.record_ids}
-        return merely_stamped(rows, table, set(stamped) - self._waiting)
 
     def _note_mark(self, mark: PollMark) -> None:
         """Note that an interrupted poll is over, or further."""
