@@ -245,7 +245,8 @@ def test_what_a_job_changed_and_changed_back_before_a_run_applied_it_is_as_in_th
             org.org.clock.sleep(100)
             reader.land(NOW)
     org.sync()
-    assert {row["Description"] for row in org.rows("Case").values()} == {"as people left it"}
+    living = [row for row in org.rows("Case").values() if not row["_is_deleted"]]
+    assert {row["Description"] for row in living} == {"as people left it"}
 
 
 def test_a_clock_of_ours_that_stands_loses_nothing_and_repeats_nothing(
