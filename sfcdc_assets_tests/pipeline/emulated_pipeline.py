@@ -12,8 +12,10 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
+from dagster._core.storage.partition_status_cache import build_failed_and_in_progress_partition_subset
 from deltalake import DeltaTable
 
 from sfcdc_assets.cli.local_dagster.channel_turn import Turn, look_and_run
@@ -152,6 +154,12 @@ class EmulatedPipeline:
     def partitions(self) -> list[str]:
         """The entities Dagster has as partitions, in the order they were added."""
         return list(self.instance.get_dynamic_partitions("salesforce_entity"))
+
+    def failed_partitions(self, key: dg.AssetKey) -> set[str]:
+        """Partitions that the asset's page shows red."""
+        with partition_loading_context(dynamic_partitions_store=self.instance):
+            failed, _, _ = build_failed_and_in_progress_partition_subset(self.instance, key, ASSETS.entities, 2**62)
+            return set(failed.get_partition_keys())
 
     def last_run(self) -> str:
         """Id of the newest run."""

@@ -64,6 +64,13 @@ def go_on(pipeline: EmulatedPipeline, patch: pytest.MonkeyPatch) -> None:
     pipeline.server.rest_faults.disarm()
 
 
+def gap(pipeline: EmulatedPipeline, entity: str, record_id: str, **values: object) -> None:
+    """Make an update of which the stream says only that it happened."""
+    pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
+    with pipeline.org.transaction() as one:
+        one.update(entity, record_id, values)
+
+
 def ledger(pipeline: EmulatedPipeline, *entities: str) -> list[Entry]:
     """All entries of the ledgers, with their `entity`, in the order of the positions they were opened at."""
     found = []

@@ -69,20 +69,22 @@ class Landed:
                 self.applied[entity] = found
         return stopped
 
-    def cut_without_the_failed(self) -> None:
+    def cut_without_the_failed(self) -> Mapping[str, Exception]:
         """Apply what was read back and note the cut when every entity has had its turn and some failed: Dagster skips
-        the steps after them. What goes wrong with it is logged: the run fails anyway, for a reason that matters
-        more."""
-        if self.failed and len(self.applied) + len(self.failed) == len(self.states):
-            noted = outcome_of(self._cut)
-            if isinstance(noted, Exception):
-                self.reports.log.warning(f"No consistent cut was noted: {noted}")
-
-    def _cut(self) -> None:
-        stopped = self.apply_reads()
+        the steps after them. Return the entities that this stopped. What goes wrong is logged: the run fails anyway,
+        for a reason that matters more."""
+        if not self.failed or len(self.applied) + len(self.failed) < len(self.states):
+            return {}
+        stopped = outcome_of(self.apply_reads)
+        if isinstance(stopped, Exception):
+            self.reports.log.warning(f"What was read back is not applied: {stopped}")
+            stopped = {}
         for entity, error in stopped.items():
             self.reports.log.warning(f"{entity}: what was read back is not applied: {error}")
-        self.catch_up.finish(list(self.applied.values()), {*self.failed, *stopped})
+        noted = outcome_of(self.catch_up.finish, list(self.applied.values()), {*self.failed, *stopped})
+        if isinstance(noted, Exception):
+            self.reports.log.warning(f"No consistent cut was noted: {noted}")
+        return stopped
 
 
 @dataclass(frozen=True)
@@ -185,11 +187,13 @@ def _apply(assets: OrgAssets) -> dg.OpDefinition:
                 raise again from error
             mark_as_failed(context, assets.keys.of_tables, entity)
             landed.failed.add(entity)
-            landed.cut_without_the_failed()
+            for stopped in landed.cut_without_the_failed():
+                mark_as_failed(context, assets.keys.of_tables, stopped)
             yield from landed.reports.take()
             yield from evaluations(assets, landed.run.warehouse, landed.run.settings)
             raise failure_of(entity, error) from error
-        landed.cut_without_the_failed()
+        for stopped in landed.cut_without_the_failed():
+            mark_as_failed(context, assets.keys.of_tables, stopped)
         yield from landed.reports.take_due() if landed.goes_on else landed.reports.take()
         yield dg.Output(None)
 

@@ -12,9 +12,7 @@ from dagster._core.definitions.data_version import (
     CachingStaleStatusResolver,
     StaleStatus,
 )
-from dagster._core.definitions.partitions.context import partition_loading_context
 from dagster._core.loader import LoadingContextForTest
-from dagster._core.storage.partition_status_cache import build_failed_and_in_progress_partition_subset
 from deltalake import DeltaTable
 
 from sfcdc_assets import open_cut
@@ -55,13 +53,6 @@ def materializations(pipeline: EmulatedPipeline, key: dg.AssetKey, entity: str) 
 
 def metadata(pipeline: EmulatedPipeline, key: dg.AssetKey, entity: str) -> dict[str, Any]:
     return {name: value.value for name, value in materializations(pipeline, key, entity)[-1].metadata.items()}
-
-
-def failed_partitions(pipeline: EmulatedPipeline, key: dg.AssetKey) -> set[str]:
-    """Partitions that the asset's page shows red."""
-    with partition_loading_context(dynamic_partitions_store=pipeline.instance):
-        failed, _, _ = build_failed_and_in_progress_partition_subset(pipeline.instance, key, ASSETS.entities, 2**62)
-        return set(failed.get_partition_keys())
 
 
 def evaluated_in(pipeline: EmulatedPipeline) -> dict[str, tuple[bool, str]]:
@@ -153,14 +144,14 @@ def test_an_entity_that_fails_is_red_alone_and_cleared_by_the_next_good_run(
     assert failed == ["apply[Contact]"]
     synced.assert_equal_to_the_org(["Account"])
     for key in ASSETS.keys.of_tables:
-        assert failed_partitions(synced, key) == {"Contact"}
+        assert synced.failed_partitions(key) == {"Contact"}
         assert len(materializations(synced, key, "Account")) == 1
     assert {run_id for _, run_id in evaluated_in(synced).values()} == {run}, "checks are not left unevaluated"
     contact_fails.clear()
     synced.tick()
     synced.assert_equal_to_the_org()
     for key in ASSETS.keys.of_tables:
-        assert failed_partitions(synced, key) == set()
+        assert synced.failed_partitions(key) == set()
 
 
 @pytest.fixture
@@ -195,7 +186,7 @@ def test_an_entitys_step_is_retried_alone_when_what_failed_may_pass(
     synced.settled_tick()
     assert retried_steps(synced) == ["apply[Contact]"] * 2
     assert events_of(synced, synced.last_run(), dg.DagsterEventType.STEP_FAILURE) == []
-    assert failed_partitions(synced, ASSETS.keys.current_state) == set()
+    assert synced.failed_partitions(ASSETS.keys.current_state) == set()
     for key in ASSETS.keys.of_tables:
         for entity in BOTH:
             assert len(materializations(synced, key, entity)) == 1
@@ -210,7 +201,7 @@ def test_an_outage_that_stays_fails_the_entity_after_the_last_retry(
     change_both(synced, "in the next run")
     with pytest.raises(RunFailed, match=r"Failed: Contact: The org did not answer"):
         synced.settled_tick()
-    assert failed_partitions(synced, ASSETS.keys.current_state) == {"Contact"}
+    assert synced.failed_partitions(ASSETS.keys.current_state) == {"Contact"}
     synced.assert_equal_to_the_org(["Account"])
     synced.tick()
     synced.assert_equal_to_the_org()

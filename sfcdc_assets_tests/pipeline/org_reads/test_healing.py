@@ -29,6 +29,7 @@ from sfcdc_assets_tests.pipeline.story import (
     Entry,
     Requests,
     assert_equal_but_for,
+    gap,
     ledger,
     story,
     unhealed,
@@ -66,12 +67,6 @@ def some(pipeline: EmulatedPipeline, count: int) -> Sequence[str]:
     return Random(pipeline.org.last_commit_number).sample(free, count)
 
 
-def gap(pipeline: EmulatedPipeline, record_id: str, **values: object) -> None:
-    """An update of which the stream tells only that it happened."""
-    pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
-    update(pipeline, record_id, **values)
-
-
 def update(pipeline: EmulatedPipeline, record_id: str, **values: object) -> None:
     with pipeline.org.transaction() as one:
         one.update("Account", record_id, values)
@@ -104,8 +99,8 @@ def test_just_the_suspect_records_are_read_back_whatever_became_of_them(
 ) -> None:
     changed, other, binned, purged, winner, loser = some(org, 6)
     faults = org.server.faults
-    gap(org, changed, Name="changed unseen", Description=None)
-    gap(org, other, BillingCity="Zürich")
+    gap(org, "Account", changed, Name="changed unseen", Description=None)
+    gap(org, "Account", other, BillingCity="Zürich")
     for kind in ("delete", "hard_delete"):
         faults.arm(Fault.INTERNAL_ERROR)
         with org.org.transaction() as one:
@@ -136,7 +131,7 @@ def test_a_batch_that_is_too_long_for_a_proxy_is_read_in_smaller_ones(
 ) -> None:
     monkeypatch.setattr(org.org, "settings", replace(org.org.settings, most_ids_in_retrieve=2))
     for record_id in some(org, 7):
-        gap(org, record_id, Site="one of seven")
+        gap(org, "Account", record_id, Site="one of seven")
     requests = Requests(org.server, monkeypatch)
     org.sync()
     assert_healed(org)
@@ -150,7 +145,7 @@ def test_a_refused_read_leaves_the_entry_with_its_reason_and_everything_else_flo
     limits: dict[str, Any] = OrgSession.__init__.__kwdefaults__ or {}
     monkeypatch.setitem(limits, "timeout_s", (2.0, 0.4))
     suspected, other = some(org, 2)
-    gap(org, suspected, Name="held for long")
+    gap(org, "Account", suspected, Name="held for long")
     noted: list[Entry] = []
     for number, fault in enumerate(REFUSALS):
         org.server.rest_faults.arm(fault, 100, path=RETRIEVE)
@@ -175,7 +170,7 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
 ) -> None:
     monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 3_000_000)
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=RETRIEVE)
-    gap(org, some(org, 1)[0], Name="not at once")
+    gap(org, "Account", some(org, 1)[0], Name="not at once")
     requests = Requests(org.server, monkeypatch)
     org.tick()
     assert [path for path in requests.take_all() if RETRIEVE in path] == ["POST /composite/sobjects/Account"]
@@ -216,7 +211,7 @@ def lag(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> Callable[[int
 def changes_that_rest_shows_late(pipeline: EmulatedPipeline) -> tuple[str, str, str]:
     """A changed, a new and a deleted record, of which the stream tells only that something happened."""
     changed, deleted = some(pipeline, 2)
-    gap(pipeline, changed, Name="not shown yet")
+    gap(pipeline, "Account", changed, Name="not shown yet")
     pipeline.server.faults.arm(Fault.INTERNAL_ERROR, 2)
     with pipeline.org.transaction() as one:
         created = one.create("Account", {"Name": "not there yet"})
@@ -278,7 +273,7 @@ def test_a_record_that_is_gone_without_an_event_is_believed_to_be_gone_when_its_
     """It may be a new one that REST does not show yet, so it is not believed at once."""
     pause_by(lambda seconds: clock.sleep(min(seconds, 0.1)), monkeypatch)
     (record_id,) = some(org, 1)
-    gap(org, record_id, Name="its last change")
+    gap(org, "Account", record_id, Name="its last change")
     org.server.faults.arm(Fault.LOST_EVENT)
     with org.org.transaction() as one:
         one.hard_delete("Account", record_id)
@@ -326,7 +321,7 @@ def test_healing_that_is_interrupted_anywhere_resumes_and_pays_for_no_read_twice
 
     for moment in ("before the read is kept", "after the read is kept", "before the commit", "before the entry closes"):
         record_id = some(org, 1)[0]
-        gap(org, record_id, Name=moment)
+        gap(org, "Account", record_id, Name=moment)
         update(org, record_id, Site="waits")
         commits: list[str] = []
         with monkeypatch.context() as patch:
