@@ -102,7 +102,8 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
 
     def arrow(self, entity: str, *, deleted: bool = False) -> pa.Table:
         """Return the entity's rows as an Arrow table."""
-        path = current_state.name_of(known := self._known(entity))
+        known = self._known(entity)
+        path = current_state.name_of(known)
         with self._tables.cut_of(known).reading():
             return Table(path, self[path]).scan(predicate=None if deleted else LIVE)
 
@@ -141,9 +142,9 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
         one moment."""
         from sfcdc_assets.changes.entity_changes import EntityChanges  # noqa: PLC0415 - as polars above
 
-        pair = self._tables.pair_of(known := self._known(entity))
+        known = self._known(entity)
         with self._tables.cut_of(known).reading():
-            return EntityChanges(self._tables.warehouse, pair).since(since, versions=versions)
+            return EntityChanges(self._tables.warehouse, self._tables.pair_of(known)).since(since, versions=versions)
 
     def __getitem__(self, path: str) -> DeltaTable:
         entity = path.partition("/")[2]

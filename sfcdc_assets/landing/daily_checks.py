@@ -153,6 +153,8 @@ _LONG_AGO_MS = 1
 
 def _by_now(note: PollNote, now_ms: int) -> PollNote:
     """Return the note; what it says was done later than now counts as due: a clock that was ahead has been set back."""
+    if max(note.swept_at_ms, note.compared_at_ms) <= now_ms:
+        return note
     swept_at_ms, compared_at_ms = (
         each if each <= now_ms else _LONG_AGO_MS for each in (note.swept_at_ms, note.compared_at_ms)
     )

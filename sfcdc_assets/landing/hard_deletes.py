@@ -91,9 +91,8 @@ class HardDeletes:
         if self._under_way is None or self._under_way.entity != entity:
             table = CurrentState.open(self._warehouse, entity)
             assert table is not None, entity
-            ids = table.living_ids()
-            prefixes = {each[:3].decode() for each in ids[:1]}
-            has_erased = not prefixes.isdisjoint(erased_records(self._warehouse).prefixes)
+            ids, erased = table.living_ids(), erased_records(self._warehouse)
+            has_erased = any(each[:3].decode() in erased.prefixes for each in ids[:1])  # all begin alike
             self._under_way = _Search(entity, Sweep(ids), has_erased)
         return self._under_way
 

@@ -108,19 +108,19 @@ class AskedTables:
         return tuple(each for each in self.tables.lagging if each in asked or each.lower() in words)
 
     def run(self, statement: duckdb.Statement) -> duckdb.DuckDBPyConnection:
-        """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`."""
-        with self.reading():
-            words = _words(statement.query)
-            if not words.isdisjoint(_OF_THE_CATALOGUE) or any(word.startswith("duckdb_") for word in words):
-                self.make_all()
-            self._make(words)
-            try:
-                return self.connection.execute(statement)
-            except duckdb.CatalogException:
-                if self._made.issuperset(self.names):
-                    raise
+        """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`; within `reading`, of
+        a file that cannot be read only the last two."""
+        words = _words(statement.query)
+        if not words.isdisjoint(_OF_THE_CATALOGUE) or any(word.startswith("duckdb_") for word in words):
             self.make_all()
+        self._make(words)
+        try:
             return self.connection.execute(statement)
+        except duckdb.CatalogException:
+            if self._made.issuperset(self.names):
+                raise
+        self.make_all()
+        return self.connection.execute(statement)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -139,7 +139,7 @@ class AskedTables:
                 raise damage from error
 
     def make_all(self) -> None:
-        """Create every view that is not there yet. Raises as `run` does."""
+        """Create every view that is not there yet. Raises `CutGone` and `TableDamaged`."""
         with self.reading():
             self._make(frozenset(self.names))
 

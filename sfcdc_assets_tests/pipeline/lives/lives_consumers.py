@@ -134,7 +134,7 @@ def in_sql(cut: ConsistentCut, entity: str, token: str | None) -> list[dict[str,
     """The same question to the macro."""
     from sfcdc_assets.sql.cut_connection import AskedTables  # noqa: PLC0415 - DuckDB, where it is asked
 
-    with AskedTables(cut._tables) as asked:
+    with AskedTables(cut._tables) as asked, asked.reading():
         query = f'FROM "{entity.lower()}_changes_since"({value(token)})'
         (statement,) = asked.connection.extract_statements(query)
         found = asked.run(statement).to_arrow_table()
