@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.lake.delta.readable_table import ReadableTable
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.errors import CutGone, EntitiesLag, TableDamaged, UnknownInCut
+from sfcdc_assets.lake.errors import CutGone, EntitiesLag, NotYetInCut, TableDamaged, UnknownInCut
 from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.open_cut import cuts_at
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -189,11 +189,14 @@ class ConsistentCut(Mapping[str, "DeltaTable"]):
         return counts.rows - counts.deleted if counts is not None else None
 
     def _known(self, entity: str) -> str:
-        """Return the entity's known name. Raise `UnknownInCut`, a `LookupError`, or `EntitiesLag` where it lags and is
-        not to be shown, or has no tables yet."""
+        """Return the entity's known name. Raise `UnknownInCut` or `NotYetInCut`, each a `LookupError`, or `EntitiesLag`
+        where it lags and is not to be shown, or has no tables yet."""
         named = {each.lower(): each for each in (*self._tables.entities, *self.lagging)}
         found = named.get(entity.lower())
         if found is None:
+            waiting = [each for each in self._tables.not_yet if each.lower() == entity.lower()]
+            if waiting:
+                raise NotYetInCut(waiting)
             raise UnknownInCut(entity, tuple(named.values()), nearest(entity, named.values()))
         if found not in self.entities:
             raise EntitiesLag([self.lagging[found]])

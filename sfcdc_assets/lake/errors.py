@@ -115,6 +115,19 @@ class EntitiesLag(SfcdcError):
         )
 
 
+class NotYetInCut(SfcdcError, LookupError):
+    """Entities were asked for that have tables, of which no consistent cut was noted yet: events of a transaction that
+    may go on were waiting when they were copied."""
+
+    def __init__(self, entities: Sequence[str]) -> None:
+        self.entities = tuple(entities)
+        have, them = ("has", "it") if len(self.entities) == 1 else ("have", "them")
+        super().__init__(
+            f"{' and '.join(self.entities)} {have} tables, but no consistent cut yet. Run `sfcdc sync "
+            f"--until-caught-up`, which notes the first one where a channel or polls still feed {them}."
+        )
+
+
 class UnknownInCut(SfcdcError, LookupError):
     """An entity was asked for that a cut does not have; `near`: the one of `known` that is most like the name, if one
     is."""

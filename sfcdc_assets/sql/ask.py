@@ -10,7 +10,7 @@ from typing import TextIO
 import duckdb
 from pyarrow import fs
 
-from sfcdc_assets.lake.errors import EntitiesLag, NoCut
+from sfcdc_assets.lake.errors import EntitiesLag, NoCut, NotYetInCut
 from sfcdc_assets.lake.tables.event_table import event_table_names
 from sfcdc_assets.lake.tables.open_cut import cuts_at
 from sfcdc_assets.lake.tables.snapshot_reads import first_read_at
@@ -109,6 +109,9 @@ def ask(
             if not is_whole:
                 yield f"Only the first {ROWS_SHOWN:,} rows are shown; --format csv and --format json write all."
             out.flush()
+    except duckdb.CatalogException as error:
+        waiting = tables.not_yet_in(text)
+        raise QueryFailed(str(NotYetInCut(waiting)) if waiting else str(error)) from error
     except duckdb.Error as error:
         raise QueryFailed(str(error), quoting_remedy(text, tables.names)) from error
 

@@ -22,6 +22,7 @@ from sfcdc_assets.lake.tables.audits import NAME as AUDITS
 from sfcdc_assets.lake.tables.channel_members import NAME as CHANNEL_MEMBERS
 from sfcdc_assets.lake.tables.consistent_cuts import NAME as CONSISTENT_CUTS
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging
+from sfcdc_assets.lake.tables.damage import LAYERS
 from sfcdc_assets.lake.tables.event_table import event_table_names
 from sfcdc_assets.lake.tables.lost_checkpoints import NAME as LOST_CHECKPOINTS
 from sfcdc_assets.lake.tables.organization import NAME as ORGANIZATION
@@ -106,6 +107,11 @@ class AskedTables:
         """Return the entities that lag and are named in a statement; by their rows' name if they have no tables yet."""
         words, asked = _words(statement), self.asked_for(statement)
         return tuple(each for each in self.tables.lagging if each in asked or each.lower() in words)
+
+    def not_yet_in(self, statement: str) -> tuple[str, ...]:
+        """Return the entities of which a view would be there, were there a cut of them, and that a statement names."""
+        words = _words(statement)
+        return tuple(each for each in self.tables.not_yet if not words.isdisjoint(names_of_entity(each, LAYERS)))
 
     def run(self, statement: duckdb.Statement) -> duckdb.DuckDBPyConnection:
         """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`; within `reading`, of

@@ -82,6 +82,14 @@ class TablesOfCuts:
                 found[entity] = lag
         return dict(sorted(found.items()))
 
+    @cached_property
+    def not_yet(self) -> tuple[str, ...]:
+        """Entities that have tables, and that no cut has yet: the first one of their channel is still to come. None
+        where the cuts are of a past time."""
+        known = {*self._cut_of, *self.lagging}
+        there = self.warehouse.entities(current_state.LAYER) if self._newest else ()
+        return tuple(each for each in there if each not in known)
+
     def as_of(self, entity: str) -> datetime | None:
         """Return when the last transaction was committed that its tables have, of all that the channel had up to
         then; of a polled entity, up to when its changes had been seen."""

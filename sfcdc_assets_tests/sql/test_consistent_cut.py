@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,15 +14,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sfcdc_assets import open_cut
+from sfcdc_assets.change_events.columns import ID_COLUMN
 from sfcdc_assets.lake.errors import EntitiesLag, UnknownInCut
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
+from sfcdc_assets.sql.ask import ask, opened
 from sfcdc_assets.sql.cut_summary import CutSummary, ShownEntity
+from sfcdc_assets.sql.errors import QueryFailed
+from sfcdc_assets.sql.results import Format
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
 from sfcdc_assets_tests.pipeline.oracle import expected_rows
 from sfcdc_assets_tests.sql.conftest import ENTITIES, Asked
+from sfcdc_assets_tests.sql.small_warehouse import small_warehouse
 
 SINCE = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -88,6 +96,22 @@ def test_a_name_that_is_mistyped_suggests_the_right_one(asked: Asked) -> None:
         opened["current_state/Acount"]
     assert "current_state/Account" in opened
     assert "current_state/Lead" not in opened
+
+
+def test_an_entity_that_no_cut_has_yet_is_said_to_wait_for_its_first(tmp_path: Path) -> None:
+    """The cut of polled objects is there, while that of a channel waits for its last transaction."""
+    warehouse = small_warehouse(tmp_path, ["Case"])
+    CurrentState.open_or_create(warehouse, "Account", [ID_COLUMN])
+    waits = "Account has tables, but no consistent cut yet. Run `sfcdc sync --until-caught-up`"
+    with pytest.raises(LookupError, match=waits):
+        open_cut(warehouse.root).arrow("account")
+    with opened(warehouse.root, None) as tables:
+        for query in ("from account", "select 1 from Account_History join case using (Id)"):
+            with pytest.raises(QueryFailed, match=waits):
+                list(ask(tables, query, Format.CSV, StringIO(), None, None))
+        with pytest.raises(QueryFailed, match="Table with name lead does not exist"):
+            list(ask(tables, "from lead", Format.CSV, StringIO(), None, None))
+    assert list(open_cut(warehouse.root).entities) == ["Case"]
 
 
 def test_a_cut_shows_what_is_in_it(asked: Asked) -> None:
