@@ -154,7 +154,7 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
             if is_polled(channel):
                 selected = org.polled_objects()
                 listed[channel] = ChannelMembers(selected.polled)
-                yield polls.selection(selected)
+                yield polls.selection(selected, polled_among(selected.polled, listed))
                 yield from polls.files_of_none(selected, org.poll.own)
             else:
                 listed[channel] = org.members(channel)

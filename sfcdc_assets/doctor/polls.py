@@ -16,15 +16,20 @@ from sfcdc_assets.salesforce.object_description import ObjectDescription
 SELECTION = "polled objects"
 
 
-def selection(found: PollSelection) -> Finding:
-    """Check what the settings take of the org's objects."""
+def selection(found: PollSelection, polled: Collection[str]) -> Finding:
+    """Check what the settings take of the org's objects. `polled`: those of them that no channel carries."""
     if not found.polled:
         left = f" All that it matches is left out: {reasons(found.left_out)}" if found.left_out else ""
         return failed(
             SELECTION, f"SFCDC_POLL takes no object.{left}", "Correct it; names are API names, as Invoice__c."
         )
-    listed = f"{len(found.polled)}: {', '.join(found.polled)}"
-    return ok(SELECTION, f"{listed}. Left out: {reasons(found.left_out)}" if found.left_out else listed)
+    asked, carried = ([each for each in found.polled if (each in polled) is way] for way in (True, False))
+    parts = [f"{len(asked)}: {', '.join(asked)}" if asked else "0"]
+    if carried:
+        parts.append(f"By change events: {', '.join(carried)}")
+    if found.left_out:
+        parts.append(f"Left out: {reasons(found.left_out)}")
+    return ok(SELECTION, ". ".join(parts))
 
 
 def files_of_none(found: PollSelection, own: Collection[str]) -> Iterator[Finding]:
@@ -58,7 +63,7 @@ def readable(described: ObjectDescription, own: ObjectPolling = AS_ALL) -> Itera
         yield ok(check, "it has no stamp: its records are compared as a whole every SFCDC_POLL_REREAD_HOURS")
     elif how.unstamped:
         what = "its records change" if how.unstamped == ALL_FIELDS else f"{_fields(how.unstamped)} changes"
-        yield ok(check, f"{what} without {how.stamp.field}, and is compared every SFCDC_POLL_REREAD_HOURS")
+        yield ok(check, f"{what} without {how.stamp.field}: all are compared every SFCDC_POLL_REREAD_HOURS")
 
 
 def _fields(names: tuple[str, ...]) -> str:
