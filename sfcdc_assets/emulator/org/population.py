@@ -65,6 +65,8 @@ def _fill(org: OrgCore, definition: ObjectDefinition, count: int, dice: random.R
             "LastModifiedDate": modified,
             "SystemModstamp": modified,
         }
+        if definition.stamp is not None:
+            special.setdefault(definition.stamp, created)
         columns: list[Iterable[StoredValue]] = []
         if definition.name == "Opportunity" and has_stages(definition):
             stages = list(islice(cursors["StageName"], len(numbers)))
