@@ -39,6 +39,14 @@ REQUESTS = 10
 """Of one reading, for counting, at most: a tick does not take long, and the next one goes on."""
 
 
+def readability_of(warehouse: Warehouse, entity: str) -> Readability:
+    """Return how a copied object is read, by its newest describe. Raises `NotPollable` and `SchemaMissing`."""
+    described = newest_describe(Schemas(warehouse).of_entity(entity))
+    if described is None:
+        raise SchemaMissing(entity)
+    return readability(described)
+
+
 class DailyChecks:
     """Of one warehouse's polled objects, some at each reading."""
 
@@ -48,13 +56,10 @@ class DailyChecks:
         self._readable: dict[str, Readability] = {}
 
     def readability(self, entity: str) -> Readability:
-        """Return how a copied object is read, by its newest describe. Raises `NotPollable` and `SchemaMissing`."""
+        """Return `readability_of` it, which is kept."""
         found = self._readable.get(entity)
         if found is None:
-            description = newest_describe(Schemas(self._warehouse).of_entity(entity))
-            if description is None:
-                raise SchemaMissing(entity)
-            found = self._readable[entity] = readability(description)
+            found = self._readable[entity] = readability_of(self._warehouse, entity)
         return found
 
     def forget(self, entity: str) -> None:

@@ -78,8 +78,9 @@ class PolledReader:
         self.on_events: Callable[[], object] = _nothing
         """Called when rows have come, before they are added."""
 
-    def land(self, timeouts: PollTimeouts) -> LandingReport:
-        """Ask the objects that are due, or all where whoever asks comes once and has not asked before.
+    def land(self, timeouts: PollTimeouts, entity: str | None = None) -> LandingReport:
+        """Ask the objects that are due, or all where whoever asks comes once and has not asked before; `entity`: this
+        one alone, due or not, by who was before.
 
         An object that cannot be polled does not keep the others from it: why is noted, and shown by `sfcdc status`.
         Raises what concerns all of them: an org that cannot be reached, a used-up allowance, a warehouse that cannot
@@ -90,7 +91,7 @@ class PolledReader:
             calls, report = self._org.session.calls_of_this_thread, LandingReport(POLLED)
             try:
                 self._begin()
-                self._poll(timeouts, report)
+                self._poll(timeouts, report, entity)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
                 if isinstance(error, ApiLimitReached):
                     self._budget.ran_out(error)
@@ -118,13 +119,16 @@ class PolledReader:
     def drop(self) -> None:
         """End it."""
 
-    def _poll(self, timeouts: PollTimeouts, report: LandingReport) -> None:
+    def _poll(self, timeouts: PollTimeouts, report: LandingReport, wanted: str | None) -> None:
         notes = self._notes = self._notes if self._notes is not None else read_poll_notes(self._warehouse)
         interval_ms, now_ms = int(self._org.poll.seconds * 1000), clock.now_ms()
         asked = {entity: _asked(note, int(self._org.poll.seconds_of(entity) * 1000)) for entity, note in notes.items()}
+        stamped = self._stamped()
         if self._asks_all and not timeouts.goes_on:
             asked = {}
-        due = self._budget.begin(due_objects(self._stamped(), asked, now_ms, interval_ms))
+        elif wanted is not None:
+            stamped, asked = tuple(each for each in stamped if each == wanted), {}
+        due = self._budget.begin(due_objects(stamped, asked, now_ms, interval_ms))
         self._asks_all = False
         waiting = [
             entity

@@ -36,6 +36,12 @@ def reader_of(
     return ChannelReader(warehouse, org, channel, settle_seconds, run_id, pause)
 
 
+def land_by(reader: Reader, timeouts: PollTimeouts, entity: str | None) -> LandingReport:
+    """Land what a channel brings; of polled objects what this `entity` has, if one is named, whether or not it is
+    due. Raises what the reader raises."""
+    return reader.land(timeouts, entity) if isinstance(reader, PolledReader) else reader.land(timeouts)
+
+
 class Poller:
     """Reads channels of one org by itself, for a run or command: a context manager. Subscriptions stay open in it, so
     that nothing is delivered twice to it."""
@@ -57,13 +63,14 @@ class Poller:
         self._run_id = run_id
         self._readers: dict[str, Reader] = {}
 
-    def land(self, channel: str, timeouts: PollTimeouts | None = None) -> LandingReport:
-        """Land what the channel brings. Raises what its reader raises."""
+    def land(self, channel: str, timeouts: PollTimeouts | None = None, *, entity: str | None = None) -> LandingReport:
+        """Land what the channel brings. `entity`: the polled object to ask, due or not. Raises what its reader
+        raises."""
         reader = self._readers.get(channel)
         if reader is None:
             reader = reader_of(self._warehouse, self._org, channel, self._settle_seconds, self._run_id)
             self._readers[channel] = reader
-        return reader.land(timeouts or self._timeouts)
+        return land_by(reader, timeouts or self._timeouts, entity)
 
     def __enter__(self) -> Poller:
         return self

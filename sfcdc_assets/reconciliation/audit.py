@@ -15,7 +15,7 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
-from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, moving_since, verify_entity
+from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, left_to_a_read_back, moving_since, verify_entity
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.progress import ComparisonsLeft, notify
@@ -43,10 +43,12 @@ def compare_again(run: OrgRunContext, lander: Lands, report: VerifyReport) -> No
     described = describe(org.session, entity).field_names
     compared = [column.name for column in columns if column.name in described and column.name != "Id"]
     found = compare_ids(org.session, table, entity, asked, columns, described, position)
-    lander.land(channel)
-    moving = moving_since(warehouse, entity, channel, position, began_ms - int(run.settings.visibility_seconds * 1000))
+    lander.land(channel, entity=entity)
+    moving = moving_since(run, table, entity, channel, began_ms)
     report.position = position
-    report.leave(moving & set(asked), found.suspected, found.unreadable)
+    certain = [each for each in found.differences if each.record_id not in moving]
+    unseen = left_to_a_read_back(warehouse, report, certain)
+    report.leave(moving & set(asked), found.suspected | unseen, found.unreadable)
     done = len(asked) - len(report.left)
     report.compared += done
     report.compared_again += done

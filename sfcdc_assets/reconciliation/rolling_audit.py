@@ -15,21 +15,28 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
+from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, Look, RollingAudits, Suspicion
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.daily_checks import readability_of
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import MISSING, Difference, one_sided
+from sfcdc_assets.polls.readability import Readability
+from sfcdc_assets.reconciliation.behind_polls import seen_through_ms
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
+from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.snapshot.soql import IdWindow, where_all
 
@@ -115,7 +122,8 @@ def look(
     """Compare what the budget allows for, in so many looks at most.
 
     `built`: entities that have a table, with their channels; `changed`: ids of the records a run has changed;
-    `landed_until_ms`: channel -> the time before which all that the org committed is in the tables.
+    `landed_until_ms`: channel -> the time before which all that the org committed is in the tables; of a polled object
+    that is the last poll before it, or the last comparison.
     """
     audits, org, percent = RollingAudits(run.warehouse), run.org, run.settings.audit_percent
     calls, auditor = org.session.calls, _Auditor(run, built, landed_until_ms)
@@ -233,7 +241,19 @@ class _Auditor:
         return tuple(sorted(kept, key=lambda each: each.at_ms)[:MOST_SUSPICIONS])
 
     def _is_decidable(self, entity: str, suspicion: Suspicion) -> bool:
-        return suspicion.at_ms < self._landed_until_ms.get(self._built[entity], 0)
+        return suspicion.at_ms < self._landed_until(entity)
+
+    def _landed_until(self, entity: str) -> int:
+        channel = self._built[entity]
+        until = self._landed_until_ms.get(channel, 0)
+        if not (until and is_polled(channel)):
+            return until
+        note, how = self._polls.get(entity), outcome_of(readability_of, self._warehouse, entity)
+        return min(until, seen_through_ms(note, how)) if note is not None and isinstance(how, Readability) else 0
+
+    @cached_property
+    def _polls(self) -> Mapping[str, PollNote]:
+        return read_poll_notes(self._warehouse)
 
     def _window(self, table: CurrentState, lower: str) -> tuple[IdWindow, list[str], str]:
         """Return the window that begins at an Id, its live records, and where the next one begins, which is always

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import polars as pl
@@ -28,14 +28,17 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.daily_checks import readability_of
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.whole_object import read_pages, start
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
+from sfcdc_assets.reconciliation.behind_polls import read_and_not_applied, unseen_by_polls
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.progress import PageCompared, notify
 from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
+from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.pages import rows_per_page
 from sfcdc_assets.snapshot.soql import IdWindow, all_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
@@ -132,8 +135,8 @@ class VerifyReport:
 class Lands(Protocol):
     """Whoever lands what a channel brings, so that it is known which records changed."""
 
-    def land(self, channel: str) -> object:
-        """Land all that has come."""
+    def land(self, channel: str, *, entity: str) -> object:
+        """Land all that has come; of polled objects, what the entity has."""
 
 
 def verify_entity(
@@ -161,14 +164,16 @@ def verify_entity(
     parts = len(plan.windows) + len(plan.skipped)
     expected = sum(file.rows for file in table.files().values()) * len(plan.windows) // max(1, parts)
     seen = [_compare(run, table, columns, window, report, unreadable, expected) for window in plan.windows]
-    lander.land(channel)
-    moving = moving_since(warehouse, entity, channel, position, began_ms - int(run.settings.visibility_seconds * 1000))
+    lander.land(channel, entity=entity)
+    moving = moving_since(run, table, entity, channel, began_ms)
     suspected = set(table.table.scan(["Id"], "_in_doubt")["Id"].to_pylist())
     if plan.skipped:
         # Of the parts that are not read nothing is compared, now or again.
         moving, suspected = (_within(plan, ids) for ids in (moving, suspected))
-    report.leave(moving, suspected, unreadable)
-    report.differences = [found for found in report.differences if found.record_id not in report.left]
+    report.differences = [each for each in report.differences if each.record_id not in moving | suspected]
+    unseen = left_to_a_read_back(run.warehouse, report, report.differences)
+    report.leave(moving, suspected | unseen, unreadable)
+    report.differences = [each for each in report.differences if each.record_id not in report.left]
     read = pl.concat([pl.Series("Id", [], pl.String), *seen])
     report.compared = read.len() - int(read.is_in(list(report.left)).sum())
     report.broken_histories = broken_histories(warehouse, entity)
@@ -176,10 +181,14 @@ def verify_entity(
     return report
 
 
-def moving_since(warehouse: Warehouse, entity: str, channel: str, position: int, since_ms: int) -> set[str]:
-    """Ids of the records that landed events name which a table at `position` does not have yet, or which were received
-    after a time (ms, UTC): REST may show the org as it was before them, while the table is past them."""
-    raw_events = RawEvents.open(warehouse)
+def moving_since(run: OrgRunContext, table: CurrentState, entity: str, channel: str, began_ms: int) -> set[str]:
+    """Ids of the records that landed events name which this version of the table does not have yet, or which were
+    received shortly before a comparison began (ms, UTC): REST may show the org as it was before them, while the table
+    is past them. Of a polled object, those that were read and are not in the table."""
+    if is_polled(channel):
+        return read_and_not_applied(run.warehouse, entity, table)
+    position, since_ms = table.applied(channel) or 0, began_ms - int(run.settings.visibility_seconds * 1000)
+    raw_events = RawEvents.open(run.warehouse)
     recent = raw_events.first_position_received_after(channel, since_ms)
     after = position if recent is None else min(position, recent - 1)
     return {each for each in raw_events.record_ids_after(entity, channel, after) if is_salesforce_id(each)}
@@ -188,6 +197,17 @@ def moving_since(warehouse: Warehouse, entity: str, channel: str, position: int,
 def _within(plan: AuditPlan, record_ids: set[str]) -> set[str]:
     """Return those that lie in the windows that are read."""
     return {each for each in record_ids if any(window.has(each) for window in plan.windows)}
+
+
+def left_to_a_read_back(warehouse: Warehouse, report: VerifyReport, differences: Sequence[Difference]) -> set[str]:
+    """Open an entry for each record of a polled object of which something differs that no poll can find, as the
+    comparison does that is made of it once a day, and return their Ids."""
+    if not (differences and is_polled(report.channel)):
+        return set()
+    unseen = unseen_by_polls(readability_of(warehouse, report.entity), differences)
+    found = [each for each in differences if each.record_id in unseen]
+    open_drift_suspects(warehouse, replace(report, differences=found), clock.now_ms())
+    return unseen
 
 
 @retry_on_conflict

@@ -21,7 +21,7 @@ from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
-from sfcdc_assets.landing.run_lander import Reading, reader_of, reading_of
+from sfcdc_assets.landing.run_lander import Reading, land_by, reader_of, reading_of
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.orchestration.sensors.between_ticks import LandingBetweenTicks
 from sfcdc_assets.org_connection.open_org import connect_for
@@ -239,9 +239,9 @@ class OneSubscription:
     settings: Settings
     timeouts: PollTimeouts
 
-    def land(self, channel: str) -> LandingReport:
-        """Land what there is."""
-        return self.channels.of_settings(channel, self.settings).reader.land(self.timeouts)
+    def land(self, channel: str, entity: str | None = None) -> LandingReport:
+        """Land what there is. `entity`: the polled object to ask, due or not."""
+        return land_by(self.channels.of_settings(channel, self.settings).reader, self.timeouts, entity)
 
 
 class OpenChannels:

@@ -172,6 +172,22 @@ def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(or
     assert str(link) in org.rows("ContentDocumentLink")
 
 
+def test_verify_has_what_no_stamp_tells_of_read_back_and_compares_it_again(org: EmulatedPipeline) -> None:
+    """It is as good a comparison as that of each day: what that would find is nothing for a person to look into."""
+    org.sync()
+    job = change(org, "AsyncApexJob", {"Status": "Aborted", "JobItemsProcessed": 3})
+    tab = change(org, "TabDefinition", {"Label": "Renamed"})
+    asked = ("--entity", "AsyncApexJob", "--entity", "TabDefinition", "--json")
+    found = sfcdc("verify", *asked)
+    assert found.exit_code == 0, found.output
+    assert {each["entity"]: each["compared_again"] for each in json.loads(found.stdout)["entities"]} == {
+        "AsyncApexJob": 1,
+        "TabDefinition": 1,
+    }
+    assert org.rows("AsyncApexJob")[job]["Status"] == "Aborted"
+    assert org.rows("TabDefinition")[tab]["Label"] == "Renamed"
+
+
 def test_a_named_object_that_cannot_be_read_is_refused_with_the_reason_and_the_way(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
