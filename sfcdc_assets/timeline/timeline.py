@@ -52,8 +52,9 @@ class OrgRead:
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the records, in records: new rows, rows changed by events, rows that became deleted, rows read
-    back; `waiting`: events left for suspect records; `versions`: new ones."""
+    """What became of the records, in records, each counted once: new rows, those that became deleted, and others that
+    events or polls changed; rows read back, of polls too; `waiting`: events left for suspect records; `versions`: new
+    ones."""
 
     inserted: int = 0
     updated: int = 0
@@ -169,6 +170,8 @@ class Timeline:
             ),
         )
         self.changed = True
+        if org_read.polled:
+            self._count(before, seen.select(pl.col("Id").alias("record_id")))
         if org_read.snapshot:
             # No row that the snapshot speaks of is suspect after it, but for those of which it is not believed.
             covered = org_read.position >= STANDS_AT
@@ -226,13 +229,14 @@ class Timeline:
         was = before[["Id", "_is_deleted"]].rename({"_is_deleted": "was_deleted"})
         now = self.rows[["Id", "_is_deleted"]].join(was, on="Id", how="left")
         touched = now.join(applied[["record_id"]], left_on="Id", right_on="record_id", how="semi")
+        there, deleted = touched["was_deleted"].drop_nulls().len(), touched.filter(_CAME_TO_BE_DELETED).height
         self.counts = replace(
             self.counts,
             inserted=self.counts.inserted + now["was_deleted"].null_count(),
-            updated=self.counts.updated + touched.height - touched["was_deleted"].null_count(),
-            deleted=self.counts.deleted + touched.filter(_CAME_TO_BE_DELETED).height,
+            updated=self.counts.updated + there - deleted,
+            deleted=self.counts.deleted + deleted,
         )
 
 
 _UNMARKED = sorted(UNMARKED)
-_CAME_TO_BE_DELETED = pl.col("_is_deleted") & ~pl.col("was_deleted").fill_null(value=False)
+_CAME_TO_BE_DELETED = pl.col("_is_deleted") & ~pl.col("was_deleted")

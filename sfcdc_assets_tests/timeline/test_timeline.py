@@ -115,6 +115,16 @@ def test_a_change_that_the_row_already_stands_for_is_dropped() -> None:
     assert (after.changed, after.counts.updated, after.counts.versions) == (False, 0, 0)
 
 
+def test_each_record_is_counted_once_in_what_became_of_it() -> None:
+    born = timeline(*(change(each, 1, "CREATE", **everything(each)) for each in "abd")).rows
+    after = follow(
+        born,
+        *(change("a", 2, Name="y"), change("a", 3, "DELETE"), change("b", 4, Name="z"), change("b", 5, Name="zz")),
+        *(change("c", 6, "CREATE", **everything("c")), change("c", 7, "DELETE")),
+    )
+    assert (after.counts.inserted, after.counts.updated, after.counts.deleted) == (1, 1, 1)
+
+
 def test_a_first_snapshot_is_a_version_and_one_that_shows_the_same_is_none() -> None:
     first = snapshot(new_timeline(COLUMNS, 1), 0, read("a", 0, 5, Name="x"))
     assert reported(versions(first), "Name", "_change_type", "_valid_from", "_changed_fields") == [

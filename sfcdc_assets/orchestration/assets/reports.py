@@ -50,6 +50,7 @@ from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import BatchApplied, notify
+from sfcdc_assets.settings.channel_kinds import is_polled
 
 LOOKED_BACK = 20
 """How many materializations of an input are looked at for the one that was used."""
@@ -360,8 +361,10 @@ def cut_materialization(keys: AssetKeys, warehouse: Warehouse, cut: Cut) -> dg.A
 def described(report: ApplyReport) -> str:
     """Describe a batch in one line."""
     suspects = ", ".join(f"{count} {reason}" for reason, count in report.suspects_opened.items())
+    has_events = report.from_position < report.to_position and not is_polled(report.channel)
+    what = f"events {report.from_position + 1} to" if has_events else "what was read, at position"
     return (
-        f"{report.entity}: events {report.from_position + 1} to {report.to_position} of {report.channel} applied: "
+        f"{report.entity}: {what} {report.to_position} of {report.channel} applied: "
         f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, "
         f"{'suspect ' + suspects if suspects else 'none suspect'}, {report.waiting} blocked, "
         f"{report.suspects_healed} healed; "

@@ -73,6 +73,18 @@ def test_a_small_polled_object_is_verified_by_three_requests_one_of_which_polls(
     assert report["calls"] == 3
 
 
+def test_a_sync_reports_how_many_records_of_polled_objects_it_has_changed(org: EmulatedPipeline) -> None:
+    org.sync()
+    rename(org, "Lead", 2, "counted")
+    with org.org.transaction() as work:
+        work.create("Lead", {"LastName": "New", "Company": "Counted"})
+        work.delete("Lead", ids(org.org, "Lead")[3])
+    org.org.clock.sleep(60)
+    summary = json.loads(sfcdc("sync", "--until-caught-up", "--json").stdout)["summary"]
+    counted = [summary[f"records_{kind}"] for kind in ("changed", "inserted", "updated", "deleted")]
+    assert counted == [4, 1, 2, 1]
+
+
 def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: EmulatedPipeline) -> None:
     for entity in OBJECTS:
         rename(org, entity, 1, "not quiet, so it is due in each interval")
