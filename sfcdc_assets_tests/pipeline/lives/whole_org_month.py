@@ -32,8 +32,11 @@ from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
@@ -47,6 +50,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import (
 from sfcdc_assets_tests.pipeline.entities.many_objects import object_names, objects
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, only_settings_of_tests, served
 from sfcdc_assets_tests.pipeline.story import unhealed
+from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 HOUR, DAY = 3600, 86_400
@@ -63,6 +67,8 @@ OF_STREAMS = (
     *(Fault.GARBLED_BODY, Fault.TOKENS_EXPIRED),
 )
 LAST_SYNCS = 6
+AUDITED = 5
+"""Polled objects that each night's audit compares, and a streamed one; at twenty requests."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,8 @@ class WholeOrgMonth:
 @dataclass
 class Figures:
     """What it came to. `requests` of each day, first copies left out; `ages`: seconds from a change of a polled object
-    to the poll that read it, deletes left out; `found_after`: hours from a delete for good to the row that says so."""
+    to the poll that read it, deletes left out; `found_after`: hours from a delete for good to the row that says so;
+    `audited`: records that nightly audits compared, and those of them that had changes `on_their_way`."""
 
     transactions: int = 0
     events: int = 0
@@ -94,6 +101,8 @@ class Figures:
     ages: list[float] = field(default_factory=list)
     found_after: list[float] = field(default_factory=list)
     records: int = 0
+    audited: int = 0
+    on_their_way: int = 0
     seconds_to_copy: float = 0.0
     seconds: float = 0.0
 
@@ -112,6 +121,7 @@ class Figures:
             f"{len(self.found_after):,} records deleted for good, all found: p50 {after[len(after) // 2]:.1f} h, "
             f"{after[-1]:.1f} h at most"
         )
+        yield f"{self.audited:,} records audited by night, {self.on_their_way:,} of them with changes on their way"
         yield f"{self.seconds_to_copy:.0f} s to copy, {self.seconds:.0f} s in all"
 
 
@@ -193,6 +203,22 @@ class WholeOrg:
                 )
             except SfcdcError:
                 self.figures.failed_syncs += 1
+
+    def audit(self) -> None:
+        """Compare some objects with the org as the nightly job does, while changes are on their way: none is an
+        error. Raises AssertionError where one is called so."""
+        self._change()
+        warehouse, chosen = Warehouse(str(self.pipeline.warehouse)), self.dice.sample(self.polled, k=AUDITED)
+        channels = dict.fromkeys(chosen, POLLED) | {self.dice.choice(self.streamed): CHANNEL}
+        with connect(load_settings()) as connected, Poller(warehouse, connected, math.inf, NOW) as poller:
+            reports = audit(run_on(warehouse, connected), channels, poller, rounds=1)
+        now = self.pipeline.org.clock()
+        for entity in self.polled:  # a process that begins asks all of them
+            self.figures.ages += [(now - at) / 1000 for at in self.waiting.pop(entity, ())]
+        found = [str(each) for report in reports for each in report.differences]
+        assert not found, found[:5]
+        self.figures.audited += sum(report.compared for report in reports)
+        self.figures.on_their_way += sum(report.compared_again + len(report.left) for report in reports)
 
     # -- weather
 
@@ -279,6 +305,7 @@ def _a_day(month: WholeOrg) -> None:
         month.live(what.work_hours * HOUR)
         month.work()
         month.clear()
+    month.audit()
 
 
 def _end(month: WholeOrg) -> None:
