@@ -17,7 +17,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.polls.polled_objects import reasons
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
-from sfcdc_assets.settings.channel_kinds import feeds_entities
+from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.status.staleness import LEAST_SECONDS, WarehouseStale, stale_parts
@@ -359,4 +359,6 @@ def _state(entity: EntityStatus) -> str:
         return "to be read again"
     if entity.not_polled:
         return "not polled"
-    return "up to date" if entity.up_to_date else "events waiting"
+    if entity.up_to_date:
+        return "up to date"
+    return "reads waiting" if entity.channel == POLLED else "events waiting"

@@ -1,4 +1,5 @@
-"""How far each entity's table is behind: the age of the oldest event that has landed and is not applied."""
+"""How far each entity's table is behind: the age of the oldest event that has landed and is not applied, and of a
+polled object for how long what was read has been waiting."""
 
 from __future__ import annotations
 
@@ -13,16 +14,24 @@ from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.settings.channel_kinds import POLLED, is_polled
 from sfcdc_assets.settings.settings import Settings
 
 
 @dataclass(frozen=True)
 class EntityLag:
-    """Events of an entity that wait to be applied, and how long ago the org committed the oldest of them."""
+    """Events of an entity that wait to be applied, and how long ago the org committed the oldest of them; of a polled
+    object the records that were read, and for how long the first of them has been waiting. `kind`: what one is."""
 
     entity: str
     events: int
     seconds: float
+    kind: str = "event"
+
+    @property
+    def begins(self) -> str:
+        """What was done with the oldest so long ago."""
+        return "committed" if self.kind == "event" else "read"
 
     def is_late(self, settings: Settings) -> bool:
         """Return whether the entity is late by SFCDC_FRESHNESS_MINUTES."""
@@ -56,10 +65,20 @@ def _lag(
     channel = next((name for name in landed if taken is not None and taken.has_watermark_on(name)), None)
     if table is None or taken is None or channel is None:
         return EntityLag(entity, 0, 0.0)
+    if is_polled(channel):
+        return EntityLag(entity, *waiting_reads(taken, table, now_ms), "polled record")
     after, up_to = max(table.applied(channel) or 0, taken.watermark()), landed[channel].get(entity, 0)
     if up_to <= after:
         return EntityLag(entity, 0, 0.0)
     return EntityLag(entity, *waiting(raw_events, entity, channel, after, up_to, now_ms))
+
+
+def waiting_reads(taken: Snapshots, table: CurrentState, now_ms: int) -> tuple[int, float]:
+    """Return how many rows of a polled object were read, by polls or one by one, and are not in its table, and for how
+    many seconds the first of them has been waiting."""
+    times = taken.read_since(table.checkpoint(POLLED).read_back)
+    oldest = pc.min(times).as_py()
+    return len(times), max(0.0, now_ms / 1000 - oldest.timestamp()) if oldest else 0.0
 
 
 def waiting(raw_events: RawEvents, entity: str, channel: str, after: int, up_to: int, now_ms: int) -> tuple[int, float]:

@@ -78,8 +78,8 @@ def _late(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int
         Notice(
             NoticeKind.LATE,
             f"entity {lag.entity}",
-            f"{lag.entity} is late: {counted(lag.events, 'event')} landed and not applied, the oldest committed "
-            f"{lag.seconds / 60:.0f} minutes ago ({allowed}).",
+            f"{lag.entity} is late: {counted(lag.events, lag.kind)} landed and not applied, the oldest "
+            f"{lag.begins} {lag.seconds / 60:.0f} minutes ago ({allowed}).",
             "Look at the last runs of this entity; `sfcdc status` says what it waits for.",
             entity=lag.entity,
             at_ms=now_ms,

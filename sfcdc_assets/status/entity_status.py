@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sfcdc_assets.change_events.privacy import Compounds, Privacy, PrivacyConflict
-from sfcdc_assets.entities.freshness import waiting
+from sfcdc_assets.entities.freshness import waiting, waiting_reads
 from sfcdc_assets.entities.refused_reads import refusal_in
 from sfcdc_assets.event_channels.tables.fold import has_state
 from sfcdc_assets.lake.delta.table import Table
@@ -27,7 +27,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.schema_evolution.table_columns import conflicts_in
-from sfcdc_assets.settings.channel_kinds import folder_of
+from sfcdc_assets.settings.channel_kinds import POLLED, folder_of
 from sfcdc_assets.status.status_report import EntityStatus, SnapshotStatus, TableSize, TopicStatus
 from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS
 
@@ -118,7 +118,12 @@ def _status(warehouse: Warehouse, entity: str, tables: Mapping[str, Table], of: 
     carrying = next((name for name in landed if name == channel or entity in landed[name]), None)
     of_entity = ledger.open_suspects(of_the_entity=True) if ledger else []
     watermark = taken.watermark() if taken and channel else 0
-    events, lag = of.waiting(entity, channel, max(applied or 0, watermark)) if channel else (0, 0.0)
+    waits: tuple[int | None, float | None] = (0, 0.0)
+    if taken and channel == POLLED:
+        waits = waiting_reads(taken, table, of.now_ms)
+    elif channel:
+        waits = of.waiting(entity, channel, max(applied or 0, watermark))
+    waiting_events, lag = waits
     missed = tuple(suspect.detail or "" for suspect in of_entity if suspect.reason in MISSING_EVENTS)
     return EntityStatus(
         entity,
@@ -130,12 +135,13 @@ def _status(warehouse: Warehouse, entity: str, tables: Mapping[str, Table], of: 
         applied=applied,
         up_to_date=carrying == channel
         and not missed
-        and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0),
+        and landed.get(channel or "", {}).get(entity, 0) <= (applied or 0)
+        and not (channel == POLLED and waiting_events),
         new_channel=carrying if carrying != channel else None,
         version=table.table.version,
         open_suspects=ledger.counts() if ledger else {},
         missed=missed,
-        waiting_events=events,
+        waiting_events=waiting_events,
         lag_seconds=None if lag is None else round(lag, 1),
     )
 

@@ -70,7 +70,7 @@ def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms
         if lag.seconds > seconds:
             waiting = "waits" if lag.events == 1 else "wait"
             yield (
-                f"{counted(lag.events, 'event')} of {lag.entity} {waiting} to be applied, the oldest for "
+                f"{counted(lag.events, lag.kind)} of {lag.entity} {waiting} to be applied, the oldest for "
                 f"{_ago(round(lag.seconds * 1000))}"
             )
 

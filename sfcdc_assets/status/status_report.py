@@ -80,9 +80,9 @@ class EntityStatus:
     """An entity's tables. `channel` is the one that they rest on, `new_channel` one that comes before it by now;
     `applied` the position up to which its events are in `current_state`, whose Delta version is `version`; `missed` why
     changes may have raised no event that is not made up for yet. Of a polled entity, `polled_until`: up to when its
-    changes were seen (UTC, by the org's clock); `not_polled`: why its last poll failed. So many events wait to be
-    applied (`waiting_events`), the oldest committed in the org `lag_seconds` ago, None where that cannot be read;
-    `sizes` by layer."""
+    changes were seen (UTC, by the org's clock); `not_polled`: why its last poll failed. So many events, or polled
+    records, wait to be applied (`waiting_events`), the oldest committed in the org, or read, `lag_seconds` ago, None
+    where that cannot be read; `sizes` by layer."""
 
     entity: str
     snapshot: SnapshotStatus | None = None

@@ -173,6 +173,12 @@ class SnapshotReads:
             seen[reading] = row[SEEN_UNTIL].astimezone(UTC) if row[SEEN_UNTIL] is not None else None
         return tuple(ReadBack(each[1], each[0], frozenset(found[each]), seen[each]) for each in sorted(found))
 
+    def read_since(self, after: int) -> pa.ChunkedArray:
+        """Return when rows were read, one by one or by polls, in read-backs numbered higher than `after`."""
+        if after >= self.last_read_back():
+            return pa.chunked_array([], pa.timestamp("us", "UTC"))
+        return self.table.scan(["_read_at"], f"_snapshot = {READ_BACK} and _refetch > {after}")["_read_at"]
+
     def poll_mark(self) -> PollMark:
         """Return how far the polls have come that are in the table, from the log alone."""
         return PollMark.of(self.table)

@@ -12,7 +12,8 @@ from sfcdc_assets.settings.settings import Settings
 NAME = "is_fresh"
 DESCRIPTION = (
     "Fails for entities with events that were committed more than SFCDC_FRESHNESS_MINUTES ago, have "
-    "landed, and are not in the tables. An entity without changes is fresh. Asks nothing of the org."
+    "landed, and are not in the tables, and for records that were polled as long ago and are not. An entity without "
+    "changes is fresh. Asks nothing of the org."
 )
 
 
@@ -33,6 +34,6 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
             "longest_lag_seconds": round(max((lag.seconds for lag in found), default=0.0), 1),
             "allowed_seconds": settings.freshness_minutes * 60,
             "checkpoints_moved_seconds_ago": moved,
-            "by_entity": rows_value(("entity", "events that wait", "lag (seconds)"), rows),
+            "by_entity": rows_value(("entity", "events or polled records that wait", "lag (seconds)"), rows),
         },
     )
