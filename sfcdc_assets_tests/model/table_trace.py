@@ -53,12 +53,10 @@ class Log:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def commits(self) -> Iterator[TableCommit]:
-        """Yield the commits that were not read yet."""
-        if self.version < 0:  # of a log that was cleaned up, the first that is left
-            left = sorted((self.folder / "_delta_log").glob("*.json"))
-            self.version = int(left[0].stem) - 1 if left else -1
-        while (path := self.folder / commit_file(self.version + 1)).exists():
-            self.version += 1
+        """Yield the commits that were not read yet; of those that were cleaned up, which only another client can have
+        made unread, nothing."""
+        while (path := self._next()) is not None:
+            self.version = int(path.stem)
             actions = [json.loads(line) for line in path.read_text().splitlines()]
             set_now = {each["txn"]["appId"]: each["txn"]["version"] for each in actions if "txn" in each}
             self.numbers |= set_now
@@ -67,6 +65,13 @@ class Log:
             is_replaced = info.get("operationParameters", {}).get("mode") == "Overwrite"
             at_ms, numbers = info.get("timestamp", 0), dict(self.numbers)
             yield TableCommit(self, self.version, at_ms, set_now, numbers, added, is_replaced)
+
+    def _next(self) -> Path | None:
+        path = self.folder / commit_file(self.version + 1)
+        if path.exists():
+            return path
+        later = (each for each in (self.folder / "_delta_log").glob("*.json") if int(each.stem) > self.version)
+        return min(later, default=None)
 
 
 @dataclass(frozen=True)

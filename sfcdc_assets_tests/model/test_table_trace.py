@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.lake.tables.lost_checkpoints import lose_checkpoint
@@ -59,6 +60,20 @@ def test_what_a_channel_landed_and_lost_is_followed(tmp_path: Path) -> None:
         (3, 3, 0, False),
         (4, 4, 0, True),
     ]
+
+
+def test_a_commit_after_some_that_another_client_made_and_cleaned_up_is_followed(tmp_path: Path) -> None:
+    warehouse, followed = Warehouse(str(tmp_path)), Followed()
+    with recorded(followed):
+        RawEvents.open(warehouse).commit(_events(range(1, 3), "a"), _at(2, 0, "a"))
+        other = RawEvents.open(warehouse).table
+        for _ in range(2):
+            write_deltalake(tmp_path / "raw_events", other.schema.empty_table(), mode="append")
+        DeltaTable(tmp_path / "raw_events").create_checkpoint()
+        for left in sorted((tmp_path / "raw_events" / "_delta_log").glob("*.json"))[:-1]:
+            left.unlink()
+        RawEvents.open(warehouse).commit(_events(range(3, 4), "b"), _at(3, 2, "b"))
+    assert followed.counts == {"Landed": 2}
 
 
 @pytest.mark.parametrize(
