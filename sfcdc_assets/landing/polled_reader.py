@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sfcdc_assets.entities.entity_facts import readable_facts
@@ -65,6 +65,8 @@ class PolledReader:
         self._notes: dict[str, PollNote] | None = None
         self._members: tuple[float, tuple[str, ...]] = (float("-inf"), ())
         self._copied: tuple[float, tuple[str, ...]] = (float("-inf"), ())
+        self._followed: frozenset[str] = frozenset()
+        """Those whose polls this process goes on with."""
         self._not_begun: tuple[str, ...] = ()
         """Members of which no copy was begun."""
         self._covered = CoveredTime(org)
@@ -227,9 +229,20 @@ class PolledReader:
         if now - self._copied[0] > LOOK_SECONDS or self._asks_all:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
             copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
-            self._copied = (now, copied)
+            self._begin_with_notes(set(copied) - self._followed)
+            self._copied, self._followed = (now, copied), frozenset(copied)
             self._not_begun = tuple(entity for entity, each in facts.items() if each.snapshot_schema is None)
         return self._copied[1]
+
+    def _begin_with_notes(self, entities: Collection[str]) -> None:
+        """Take what was noted of objects when they were copied, or taken along from another channel: what this process
+        knows of their polls before is past."""
+        if not entities or self._notes is None:
+            return
+        noted = read_poll_notes(self._warehouse)
+        for entity in entities:
+            self._notes[entity] = noted.get(entity, PollNote())
+            self._seen.pop(entity, None)
 
     def _stamped(self) -> tuple[str, ...]:
         """Return those that are asked for what changed; the others are compared as a whole."""

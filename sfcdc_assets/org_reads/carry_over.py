@@ -27,6 +27,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
@@ -50,7 +51,7 @@ from sfcdc_assets.timeline.rest_rows import typed_rows
 MOST_CHANGED = 100_000
 """Records that may have changed since; of more, a copy takes fewer requests."""
 MOST_UNCERTAIN = 2_000
-"""Records that are read by their Ids, because their rows are not certain."""
+"""Records that are read by their Ids, because the table's rows are not certain or not the last ones that were read."""
 MOST_COUNTS = 100
 """Requests for counting what is deleted for good."""
 _ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
@@ -76,6 +77,8 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     """
     warehouse, entity, channel = run.warehouse, wanted.entity, wanted.channel
     table, taken = CurrentState.open(warehouse, entity), Snapshots.open(warehouse, entity)
+    if is_polled(channel) and not (taken is not None and taken.begun_on(channel)):
+        _note_open_transactions(run, entity)
     if table is None or taken is None or not _can_be_carried(run, entity, channel, taken):
         return None
     before = next((each for each in run.settings.feeding_channels if taken.has_watermark_on(each)), None)
@@ -107,7 +110,8 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
         asked_at_ms=Cursor(known.asked_at).stamp_ms if known.asked_at else None,
     )
     progress = _write(taken, table, columns, known, begun)
-    note_polls(warehouse, {entity: PollNote()})
+    if not is_polled(channel):
+        note_polls(warehouse, {entity: PollNote()})
     return SnapshotReport(
         entity=entity,
         channel=channel,
@@ -122,6 +126,13 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     )
 
 
+def _note_open_transactions(run: OrgRunContext, entity: str) -> None:
+    """Note which transactions are open before the object is read for its first poll, which reads what they changed when
+    they have ended. What was noted of its polls before is past."""
+    covered_ms = CoveredTime(run.org).ask([entity])
+    note_polls(run.warehouse, {entity: PollNote(covered_ms=covered_ms, covered_asked_ms=clock.now_ms())})
+
+
 def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapshots) -> bool:
     """Return whether nothing is open about the entity as a whole, no copy of it is under way, and who counts the org's
     records sees those that belong into the table."""
@@ -133,9 +144,17 @@ def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapsh
     return not (is_suspect or under_way or taken.refused() is not None)
 
 
-def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState, taken: Snapshots) -> datetime | None:
-    """Return from when on the org's stamps are asked for: all that it stamped before is in the rows. None where that is
-    not known."""
+@dataclass(frozen=True)
+class _Proven:
+    """All that the org stamped before `until` is in the rows, but for what was read of records and waits to be applied:
+    of those that are `waiting` the table does not say what was read, and their stamps may be of any time."""
+
+    until: datetime
+    waiting: frozenset[str]
+
+
+def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState, taken: Snapshots) -> _Proven | None:
+    """Return from when on the org's stamps are asked for. None where that is not known."""
     checkpoint, copied_at = table.checkpoint(before), taken.asked_at()
     if checkpoint.snapshot < taken.complete_number() or copied_at is None:
         return None
@@ -144,7 +163,7 @@ def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState,
     if is_polled(before):
         note, mark = read_poll_notes(warehouse).get(entity, PollNote()), taken.poll_mark()
         times += [Cursor.of_ms(max(mark.read_from_ms, note.read_from_ms)).stamp + REREAD]
-        if note.covered_ms and not pending:
+        if note.covered_ms:
             times = [min(max(times), Cursor.of_ms(note.covered_ms).stamp)]
     else:
         events = RawEvents.open(warehouse).headers(
@@ -153,7 +172,8 @@ def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState,
         last = pc.max(events["commit_timestamp"]).as_py()
         times += [last.astimezone(UTC)] if last is not None else []
     unseen = [each.seen_until for each in pending if each.seen_until is not None]
-    return min([max(times), *unseen]) - REREAD
+    waiting = frozenset[str]().union(*(each.record_ids for each in pending))
+    return _Proven(min([max(times), *unseen]) - REREAD, waiting)
 
 
 def _changed_since(
@@ -162,7 +182,7 @@ def _changed_since(
     table: CurrentState,
     columns: tuple[Column, ...],
     description: ObjectDescription,
-    proven: datetime,
+    proven: _Proven,
     position: int,
 ) -> _Known | None:
     session, read_at = run.org.session, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
@@ -173,15 +193,13 @@ def _changed_since(
     if by is None:
         return None
     stamp = by.field
-    uncertain = table.table.scan(["Id"], _UNCERTAIN)["Id"].to_pylist()
-    if len(uncertain) > MOST_UNCERTAIN:
-        return None
+    uncertain = {*table.table.scan(["Id"], _UNCERTAIN)["Id"].to_pylist(), *proven.waiting}
     spelt = by_any_case(description.field_names)
     asked = {spelt[each.name.lower()]: each.name for each in columns if each.name.lower() in spelt}
     beside = [name for name in (*_ALWAYS, stamp) if name in description.field_names]
     fields = tuple(dict.fromkeys([*beside, *asked]))
     unread = sorted({each.name for each in columns} - set(asked.values()) - {"Id"}) or None
-    soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE {Cursor(proven).condition(stamp)} {order(stamp)}"
+    soql = f"SELECT {', '.join(fields)} FROM {entity} WHERE {Cursor(proven.until).condition(stamp)} {order(stamp)}"
     found: dict[str, Mapping[str, object]] = {}
     (page,) = first_pages(session, [soql])
     if not isinstance(page, QueryPage):
@@ -199,7 +217,8 @@ def _changed_since(
         return read_back(session, entity, record_ids, columns, description.field_names, position, read_at)
 
     rows, spoiled = typed_rows(session.url_of("queryAll/"), found, columns, unread, position, read_at, stamp=stamp)
-    if spoiled or (rows_now := _with(rows, [each for each in uncertain if each not in found], read_by_id)) is None:
+    by_id = sorted(uncertain - found.keys())
+    if spoiled or len(by_id) > MOST_UNCERTAIN or (rows_now := _with(rows, by_id, read_by_id)) is None:
         return None
     counted = _counted(run, entity, _living_after(table, rows_now))
     if counted is None or (rows_now := _with(rows_now, sorted(counted.lacking), read_by_id)) is None:
