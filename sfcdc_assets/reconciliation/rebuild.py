@@ -97,10 +97,12 @@ def rebuild_entity(warehouse: Warehouse, entity: str, channel: str, apply: Apply
 def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply) -> RebuildReport:
     """Build all layers and let them take their place together with the other tables of `beside`, which come first.
 
-    The present layers may move on meanwhile; the new ones are brought as far before they are put in place.
+    The present layers may move on meanwhile; the new ones are brought as far before they are put in place: what was
+    read back and polled while a new snapshot was read, too.
     """
     kept = 0
     for _ in range(ATTEMPTS):
+        _take_over_read_backs(beside, entity)
         report = apply(beside)
         with suppress(TableDamaged):  # of the present tables, which are replaced because of it
             kept += keep_versions_before(beside.present, beside, entity)
@@ -114,6 +116,15 @@ def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply)
     raise ConcurrentCommit(current_state.name_of(entity), f"it moved on {ATTEMPTS} times while it was built again")
 
 
+def _take_over_read_backs(beside: Beside, entity: str) -> None:
+    """Bring what was read back since a new snapshot was begun into the table that it is in."""
+    name = snapshots.name_of(entity)
+    present, built = open_if_readable(beside.present, name), Snapshots.open(beside, entity)
+    if name in beside.tables and present is not None and built is not None:
+        with suppress(TableDamaged):  # of the present table, which is replaced because of it
+            built.take_over_read_backs(Snapshots(present))
+
+
 def _swap(beside: Beside, entity: str, channel: str) -> None:
     """Put the tables in place. Raises `ConcurrentCommit` when another run is or was at work on them, and
     `RebuildOvertaken` when one of them is gone."""
@@ -125,6 +136,9 @@ def _swap(beside: Beside, entity: str, channel: str) -> None:
         built_before = Checkpoint.of(state, channel).built_at
         checkpoint = replace(checkpoint, built_at=max(checkpoint.built_at, built_before + 1))
     present = {name: open_if_readable(beside.present, name) for name in beside.tables}
+    taken = present.get(snapshots.name_of(entity))
+    if taken is not None and Snapshots(taken).last_read_back() > checkpoint.read_back:
+        raise ConcurrentCommit(taken.name, "it has newer reads of the org than what was built")
     present[current_state.name_of(entity)] = state
     appended = (text_fields.open_if_there, history.open_if_there)
     memory = {each.table.name: each.memory() for each in _opened(beside, entity, appended)}

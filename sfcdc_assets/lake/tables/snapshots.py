@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import SYSTEM_COLUMN_PREFIX, Column
+from sfcdc_assets.change_events.columns import HASHED_METADATA, SYSTEM_COLUMN_PREFIX, Column
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.erasure_receipts import (
@@ -190,6 +190,23 @@ class Snapshots(SnapshotReads):
             begin_polled_anew(self._warehouse, self._entity, rows)
         return self._add_reading(rows, now_ms, seen_until, mark.versions())
 
+    def take_over_read_backs(self, present: SnapshotReads) -> None:
+        """Add what was read back into the table in whose place this one will be, since that, under the numbers that it
+        has there. A column that is not the same there counts as not read."""
+        after, last = self.last_read_back(), present.last_read_back()
+        if last <= after:
+            return
+        rows = present.table.scan(None, f"_snapshot = {READ_BACK} and _refetch > {after}")
+        differing = sorted(name for name in self._columns() if _is_other(self.table.schema, present.table.schema, name))
+        if differing:
+            rows = rows.drop_columns([name for name in differing if name in rows.column_names])
+            unread = [sorted({*(each or []), *differing}) for each in rows["_unread"].to_pylist()]
+            place = rows.schema.get_field_index("_unread")
+            rows = rows.set_column(place, rows.schema.field(place), pa.array(unread, rows.schema.field(place).type))
+        kept = rows.select([name for name in rows.column_names if name in self.table.schema.names])
+        whole = pa.concat_tables([self.table.schema.empty_table(), kept], promote_options="default")
+        self._append(self._without_erased(whole), {"refetch": last, "read_at": present.read_at()})
+
     def _add_reading(
         self, rows: pa.Table, now_ms: int, seen_until: datetime | None, versions: Mapping[str, int]
     ) -> int:
@@ -243,3 +260,12 @@ class Snapshots(SnapshotReads):
             return
         with refused_without_a_trace(self._warehouse, self.table.name, "Id"):
             self.table.append(rows, versions, {})
+
+
+def _is_other(table: pa.Schema, present: pa.Schema, name: str) -> bool:
+    """Return whether values of a column of `present` are not those that the column of the table has."""
+    if name not in present.names:
+        return True
+    ours, theirs = table.field(name), present.field(name)
+    keys = [(each.metadata or {}).get(HASHED_METADATA) for each in (ours, theirs)]
+    return ours.type != theirs.type or keys[0] != keys[1]
