@@ -81,7 +81,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
         _note_open_transactions(run, entity)
     if table is None or taken is None or not _can_be_carried(run, entity, channel, taken):
         return None
-    before = next((each for each in run.settings.feeding_channels if taken.has_watermark_on(each)), None)
+    before = taken.channel()
     proven = _proven(warehouse, entity, before, table, taken) if before is not None and before != channel else None
     if proven is None:
         return None

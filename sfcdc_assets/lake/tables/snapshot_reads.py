@@ -107,6 +107,11 @@ class SnapshotReads:
         complete = self.complete_number()
         return complete > 0 and self.table.transaction_version(has_watermark_on(channel)) == complete
 
+    def channel(self) -> str | None:
+        """Return the channel that the newest complete snapshot has its watermark on; None before the first."""
+        newest = entries_of(self.table).get(self.complete_number())
+        return newest.progress.channel if newest else None
+
     def complete(self) -> CompleteSnapshot | None:
         """Return the newest complete snapshot, None before the first."""
         found = self.checkpoint()

@@ -11,6 +11,7 @@ from sfcdc_assets.consistent_cut import open_cut
 from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_reads.take_snapshot import NO_JOB
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import (
@@ -103,3 +104,33 @@ def move_to_and_fro(pipeline: EmulatedPipeline, moves: int) -> None:
     shown = open_cut(str(pipeline.warehouse))
     assert set(shown.entities) >= {MOVED, STAYS, POLLED_ALL_THE_TIME}
     assert shown.as_of[MOVED] is not None
+
+
+def is_carried(pipeline: EmulatedPipeline) -> bool:
+    """Whether the moved object's newest snapshot was taken along and not read from the org as a whole."""
+    taken = Snapshots.open(Warehouse(str(pipeline.warehouse)), MOVED)
+    assert taken is not None
+    progress = taken.progress()
+    return progress is not None and progress.complete and progress.job_id == NO_JOB
+
+
+def test_an_object_takes_its_table_along_when_the_last_one_is_polled_no_more_and_when_no_channel_is_left(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline(STAYS, records=6)
+    monkeypatch.setenv("SFCDC_AUDIT_PERCENT", "0")
+    monkeypatch.setenv("SFCDC_POLL", MOVED)
+    pipeline.sync()
+    dice = random.Random(SEED)
+    live(pipeline, dice, hard=True)
+    monkeypatch.delenv("SFCDC_POLL")
+    pipeline.org.selected_entities = [STAYS, MOVED]
+    pipeline.sync()
+    assert is_carried(pipeline)
+    assert_moved_equals_the_org(pipeline)
+    live(pipeline, dice, hard=False)
+    monkeypatch.setenv("SFCDC_CHANNELS", "none")
+    monkeypatch.setenv("SFCDC_POLL", f"{STAYS},{MOVED}")
+    pipeline.sync()
+    assert is_carried(pipeline)
+    assert_moved_equals_the_org(pipeline)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.watermark import Watermarks
