@@ -70,8 +70,8 @@ class _Known:
 
 def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int]) -> SnapshotReport | None:
     """Make the entity's table a snapshot on the channel that feeds it from now on; None where it has to be copied:
-    nothing proves what the table has, too much has changed since, the user is not shown all records any more, or those
-    of a condition alone are polled from now on.
+    nothing proves what the table has, too much has changed since, fields were not read until now or have another type,
+    the user is not shown all records any more, or those of a condition alone are polled from now on.
 
     Raises what `watermark` raises, and what the org refuses.
     """
@@ -91,6 +91,8 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     newest = run.org.newest_schema(entity, described, clock.now_ms(), polled=is_polled(channel))
     schemas.add(newest, described={entity: clock.now_ms()})
     columns = follow_layout(run, schemas, taken, None, entity, channel)
+    if _is_suspect(run.warehouse, entity):  # columns are new, or were not read, or have another type
+        return None
     started_at_ms, position = clock.now_ms(), watermark(wanted.at_least)
     known = _changed_since(run, entity, table, columns, described.object, proven, position)
     if known is None:
@@ -138,10 +140,15 @@ def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapsh
     records sees those that belong into the table."""
     if run.org.condition_of(entity, channel) is not None or run.org.view_all.of(entity) is Sight.SHARED:
         return False
-    ledger, progress = Ledger.open(run.warehouse, entity), taken.progress()
-    is_suspect = ledger is not None and any(each.record_id == ENTITY for each in ledger.open_suspects())
+    progress = taken.progress()
     under_way = progress is not None and not progress.complete and progress.job_id != NO_JOB
-    return not (is_suspect or under_way or taken.refused() is not None)
+    return not (_is_suspect(run.warehouse, entity) or under_way or taken.refused() is not None)
+
+
+def _is_suspect(warehouse: Warehouse, entity: str) -> bool:
+    """Return whether something is open about the entity as a whole."""
+    ledger = Ledger.open(warehouse, entity)
+    return ledger is not None and bool(ledger.open_suspects(of_the_entity=True))
 
 
 @dataclass(frozen=True)

@@ -69,3 +69,16 @@ def test_what_the_user_is_not_shown_is_not_deleted_when_an_object_gets_another_c
     gone = {each for each, row in pipeline.rows(MOVED).items() if row["_is_deleted"]}
     assert gone == {each for each, row in before.items() if row["_is_deleted"]}
     print(pipeline.said)
+
+
+def test_fields_that_were_not_polled_have_their_values_when_an_object_gets_into_a_channel(
+    pipeline: EmulatedPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_POLL_OBJECTS", str(tmp_path))
+    (tmp_path / f"{MOVED}.toml").write_text('fields = ["LastName"]')
+    pipeline.org.selected_entities = [STAYS]
+    pipeline.sync()
+    assert "Description" not in pipeline.rows(MOVED)[ids(pipeline.org, MOVED)[0]]
+    pipeline.org.selected_entities = [STAYS, MOVED]
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org([MOVED])
