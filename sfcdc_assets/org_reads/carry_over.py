@@ -22,7 +22,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
@@ -82,8 +82,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     if table is None or taken is None or not _can_be_carried(run, entity, channel, taken):
         return None
     before = taken.channel()
-    proven = _proven(warehouse, entity, before, table, taken) if before is not None and before != channel else None
-    if proven is None:
+    if before is None or before == channel or (proven := _proven(warehouse, entity, before, table, taken)) is None:
         return None
     started, calls = time.monotonic(), run.org.session.calls_of_this_thread
     described = describe_whole(run.org.session, entity)
@@ -92,6 +91,8 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     schemas.add(newest, described={entity: clock.now_ms()})
     columns = follow_layout(run, schemas, taken, None, entity, channel)
     if _is_suspect(run.warehouse, entity):  # columns are new, or were not read, or have another type
+        return None
+    if is_polled(before) and _changes_without_a_stamp(described.object):  # what polls compare later is compared no more
         return None
     started_at_ms, position = clock.now_ms(), watermark(wanted.at_least)
     known = _changed_since(run, entity, table, columns, described.object, proven, position)
@@ -133,6 +134,13 @@ def _note_open_transactions(run: OrgRunContext, entity: str) -> None:
     they have ended. What was noted of its polls before is past."""
     covered_ms = CoveredTime(run.org).ask([entity])
     note_polls(run.warehouse, {entity: PollNote(covered_ms=covered_ms, covered_asked_ms=clock.now_ms())})
+
+
+def _changes_without_a_stamp(description: ObjectDescription) -> bool:
+    try:
+        return readability(description).is_compared
+    except NotPollable:
+        return True
 
 
 def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapshots) -> bool:

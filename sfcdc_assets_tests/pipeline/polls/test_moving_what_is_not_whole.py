@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.emulator.definitions.whole_org import whole_org
+from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.fixtures import served
+from sfcdc_assets_tests.pipeline.story import go_on
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 MOVED, STAYS = "Contact", "Account"
 
@@ -82,3 +88,25 @@ def test_fields_that_were_not_polled_have_their_values_when_an_object_gets_into_
     pipeline.org.selected_entities = [STAYS, MOVED]
     pipeline.sync()
     pipeline.assert_equal_to_the_org([MOVED])
+
+
+def test_what_no_stamp_tells_of_is_in_the_table_of_an_object_that_gets_into_a_channel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = [
+        replace(each, access=replace(each.access, events=True)) if each.name == "Contract" else each
+        for each in whole_org()
+    ]
+    org = EmulatedOrg(tmp_path / "org", seed=23, clock=SimulatedClock(runs=True), objects=objects)
+    org.populate({STAYS: 6, "Contact": 6, "Contract": 6})
+    org.selected_entities = [STAYS]
+    with served(org, tmp_path / "org", monkeypatch) as pipeline:
+        go_on(pipeline, monkeypatch)
+        monkeypatch.setenv("SFCDC_POLL", "Contract")
+        monkeypatch.setenv("SFCDC_AUDIT_PERCENT", "0")
+        pipeline.sync()
+        with org.transaction() as work:
+            work.set_unstamped("Contract", ids(org, "Contract")[0], {"Status": "Expired"})
+        org.selected_entities = [STAYS, "Contract"]
+        pipeline.sync()
+        pipeline.assert_equal_to_the_org(["Contract"])
