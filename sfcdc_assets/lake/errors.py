@@ -191,4 +191,6 @@ def mend(table: str, entity: str | None = None) -> str:
         return f"Remove the folder {table}: the next `sfcdc sync` folds it again, and `check_topics` asks the query."
     if layer in ("consistent_cuts", "quarantine", "lost_checkpoints"):
         return f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one."
+    if layer in ("objects", "fields", "picklist_values", "relationships", "record_types"):
+        return f"Restore it, or remove the folder {table}: what objects look like is asked again within a day."
     return f"Restore the folder {table}, or set SFCDC_WAREHOUSE to a new folder to copy the org again."

@@ -17,6 +17,7 @@ from types import TracebackType
 import duckdb
 
 from sfcdc_assets.lake.delta.readable_table import readable_now
+from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables import push_topic_state, quarantine, raw_events
 from sfcdc_assets.lake.tables.audits import NAME as AUDITS
 from sfcdc_assets.lake.tables.channel_members import NAME as CHANNEL_MEMBERS
@@ -93,10 +94,18 @@ class AskedTables:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What can be asked for."""
+        """What can be asked for. A table of the warehouse, or of a channel, that is damaged says so when it is asked
+        for itself, and keeps nobody from the others."""
         of_entities = (each for entity in self.tables.shown for each in self._names_of(entity))
-        there = (each for each in OF_THE_WAREHOUSE if readable_now(self.tables.warehouse, each) is not None)
-        return (*of_entities, *there, *self._of_channels, CUT, LAGGING, AS_OF, TOKENS)
+        there = (each for each in OF_THE_WAREHOUSE if self._is_there(each))
+        of_channels = (each for each, table in self._of_channels.items() if self._is_there(table))
+        return (*of_entities, *there, *of_channels, CUT, LAGGING, AS_OF, TOKENS)
+
+    def _is_there(self, table: str) -> bool:
+        try:
+            return readable_now(self.tables.warehouse, table) is not None
+        except (TableDamaged, UnreadableTable):
+            return False
 
     def asked_for(self, statement: str) -> tuple[str, ...]:
         """Return the entities whose views a statement names."""
