@@ -170,7 +170,7 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
         if isinstance(report, Exception):
             failed[entity] = report
         else:
-            kept = f", with {counted(report.kept, 'version')} from field history" if report.kept else ""
+            kept = f", with {counted(report.kept, 'earlier version')} kept" if report.kept else ""
             say(f"{entity}: rebuilt, {counted(report.rows, 'row')} as of position {report.position}{kept}.", err=True)
     ours = [each for each in failed.values() if isinstance(each, SfcdcError)]
     if len(entities) == len(ours) == 1:

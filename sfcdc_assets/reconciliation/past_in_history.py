@@ -1,5 +1,5 @@
-"""Versions from field history in `history`: the first versions that they stand before, their commit, and that they
-outlive a rebuild.
+"""Versions from field history in `history`: the first versions that they stand before, their commit, and that they,
+and others that nothing would make again, outlive a rebuild.
 
 A commit is refused if a batch began since the tables were opened: the first versions may be others then. Their rows
 have the number of the last batch, and the position of the first version as their end, so readers and the next writers
@@ -27,7 +27,13 @@ from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.snapshot.soql import IdWindow
-from sfcdc_assets.timeline.past_rows import FIELD_HISTORY, LOOKED_AT, first_versions, kept_before
+from sfcdc_assets.timeline.past_rows import (
+    FIELD_HISTORY,
+    LOOKED_AT,
+    first_versions,
+    kept_before,
+    kept_of_earlier_reads,
+)
 
 RECORDS_AT_ONCE = 100_000
 
@@ -72,11 +78,12 @@ def first_versions_of(warehouse: Warehouse, entity: str, window: IdWindow, names
     return first_versions(arrow_frame(versions))
 
 
-def keep_versions_before(present: Warehouse, built: Warehouse, entity: str) -> int:
-    """Put the versions from field history that the present tables have before the same first versions of those that are
-    built in their place; returns how many. Salesforce deletes rows that are older than 18 to 24 months, so they cannot
-    all be read again. Of a record that begins with another version now they are left out, and so are the values of
-    columns that are gone, hidden or hashed otherwise now, or of another type.
+def keep_versions_before(present: Warehouse, built: Warehouse, entity: str, watermark: int = 0) -> int:
+    """Put versions that the present tables have before the first ones of those that are built in their place, and that
+    nothing would make again; returns how many. Those are versions from field history before the same first versions:
+    Salesforce deletes rows that are older than 18 to 24 months, so they cannot all be read again. And where it is built
+    from reads of the org (with watermarks up to `watermark`) that came later than versions did, these. Values of
+    columns that are gone, hidden or hashed otherwise now, or of another type, are left out.
 
     Raises `ConcurrentCommit`.
     """
@@ -85,14 +92,18 @@ def keep_versions_before(present: Warehouse, built: Warehouse, entity: str) -> i
     if old is None or old_state is None:
         return 0
     kept, part = 0, Checkpoint.of(old_state, "").part(history.ENDS_AT)
+    wanted = f"(_change_type = '{FIELD_HISTORY}' or _superseded_at <= {watermark}) and {part}"
     state, _ = open_pair(built, entity)
     for window in state.id_windows(RECORDS_AT_ONCE):
-        past = arrow_frame(old.scan(predicate=f"_change_type = '{FIELD_HISTORY}' and {part}{_and(window)}"))
+        past = arrow_frame(old.scan(predicate=f"{wanted}{_and(window)}"))
         if past.is_empty():
             continue
         state, new = open_pair(built, entity)
         batch = Checkpoint.of(state.table, "").batch
-        rows = kept_before(past, first_versions_of(built, entity, window, ()), batch)
+        firsts = first_versions_of(built, entity, window, ())
+        rows = kept_before(past.filter(pl.col("_change_type") == FIELD_HISTORY), firsts, batch)
+        others = firsts.join(rows.select("Id"), on="Id", how="anti")
+        rows = pl.concat([rows, kept_of_earlier_reads(past, others, batch).select(rows.columns)])
         append_past(built, entity, new, _fitted(rows, old.schema, new.table.schema))
         kept += rows.height
     return kept

@@ -61,8 +61,8 @@ class NothingToRebuildFrom(SfcdcError):
 
 @dataclass(frozen=True)
 class RebuildReport:
-    """What took the place of the entity's layers: how many rows, the position they stand at, and how many versions from
-    field history were kept."""
+    """What took the place of the entity's layers: how many rows, the position they stand at, and how many versions were
+    kept that nothing would make again: from field history, and of before the entity got its channel."""
 
     entity: str
     rows: int
@@ -105,7 +105,7 @@ def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply)
         _take_over_read_backs(beside, entity)
         report = apply(beside)
         with suppress(TableDamaged):  # of the present tables, which are replaced because of it
-            kept += keep_versions_before(beside.present, beside, entity)
+            kept += keep_versions_before(beside.present, beside, entity, _watermark(beside, entity))
         try:
             _swap(beside, entity, channel)
         except ConcurrentCommit:
@@ -114,6 +114,13 @@ def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply)
         follow_anew(beside.present, entity)
         return RebuildReport(entity, report.rows, report.to_position, kept)
     raise ConcurrentCommit(current_state.name_of(entity), f"it moved on {ATTEMPTS} times while it was built again")
+
+
+def _watermark(beside: Beside, entity: str) -> int:
+    """Return the watermark up to which reads of the org stand for what was before them; 0 where a new one was taken,
+    with which history begins again."""
+    taken = Snapshots.open(beside, entity) if snapshots.name_of(entity) not in beside.tables else None
+    return taken.watermark() if taken is not None else 0
 
 
 def _take_over_read_backs(beside: Beside, entity: str) -> None:

@@ -74,3 +74,26 @@ def kept_before(past: pl.DataFrame, firsts: pl.DataFrame, batch: int) -> pl.Data
         .drop("at")
         .sort("Id", "_valid_from")
     )
+
+
+def kept_of_earlier_reads(past: pl.DataFrame, firsts: pl.DataFrame, batch: int) -> pl.DataFrame:
+    """Return those versions (`past`) that lead up to a record's first version, where that is a read of the org that
+    came later than they did: the entity has got another channel since, or payloads are not kept any more, so nothing
+    that is left would make them again. The read says when its record was changed last in whole seconds, so the version
+    before it may have to end a little earlier than it did."""
+    begins = without_a_past(firsts).select("Id", pl.col("_valid_from").alias("begins"), pl.col("_position").alias("at"))
+    before = past.join(begins, on="Id", how="inner").filter(
+        (pl.col("_superseded_at") <= pl.col("at")) & (pl.col("_valid_from") < pl.col("begins"))
+    )
+    is_last = pl.col("_valid_to") >= pl.col("begins")
+    meets = is_last.any().over("Id")
+    return (
+        before.filter(meets)
+        .with_columns(
+            _valid_to=pl.min_horizontal("_valid_to", "begins"),
+            _superseded_at=pl.when(is_last).then(pl.col("at")).otherwise(pl.col("_superseded_at")),
+            _batch=pl.lit(batch, pl.Int64),
+        )
+        .drop("begins", "at")
+        .sort("Id", "_valid_from")
+    )

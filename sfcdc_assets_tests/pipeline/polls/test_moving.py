@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
@@ -134,3 +135,34 @@ def test_an_object_takes_its_table_along_when_the_last_one_is_polled_no_more_and
     pipeline.sync()
     assert is_carried(pipeline)
     assert_moved_equals_the_org(pipeline)
+
+
+def test_what_was_before_an_object_moved_is_in_its_history_after_a_rebuild(pipeline: EmulatedPipeline) -> None:
+    pipeline.sync()
+    dice = random.Random(SEED)
+    live(pipeline, dice, hard=False)
+    pipeline.sync()
+    live(pipeline, dice, hard=False)
+    pipeline.org.selected_entities = [STAYS]
+    pipeline.sync()
+    live(pipeline, dice, hard=False)
+    pipeline.org.clock.sleep(1000)
+    pipeline.sync()
+    before = periods(pipeline)
+    for _ in range(2):
+        rebuilt = sfcdc("rebuild", "--entity", MOVED)
+        assert rebuilt.exit_code == 0, rebuilt.output
+        assert periods(pipeline) == before
+        assert_versions_follow(pipeline.all_versions(MOVED))
+
+
+def periods(pipeline: EmulatedPipeline) -> set[tuple[object, ...]]:
+    """What the records were, and for how long. A copy and a poll say in whole seconds when."""
+    return {
+        (each["Id"], _second(each["_valid_from"]), _second(each["_valid_to"]), each["Description"], each["_is_deleted"])
+        for each in pipeline.all_versions(MOVED)
+    }
+
+
+def _second(moment: datetime | None) -> datetime | None:
+    return moment.replace(microsecond=0) if moment else None
