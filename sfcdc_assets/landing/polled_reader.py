@@ -14,6 +14,7 @@ from dataclasses import replace
 from sfcdc_assets.entities.entity_facts import readable_facts
 from sfcdc_assets.entities.refused_reads import end_refusals_of_others, refuse_entity
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.store.channel_reads import ReadNote
 from sfcdc_assets.lake.store.left_out_objects import note_left_out
 from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, note_polls_stopped, read_poll_notes
@@ -48,6 +49,8 @@ COVERED_MS = 86_400_000
 """For an object that waits to be copied, the org is asked this often which transactions are open."""
 LOOK_SECONDS = 30.0
 """How often the tables are looked at for objects that were copied meanwhile."""
+TRIES = 3
+"""How often an object is asked in a reading when others are always first to commit what they have read of it."""
 _NOT_READABLE = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "INVALID_TYPE_FOR_OPERATION"})
 _NO_SUCH_FIELD = "INVALID_FIELD"
 
@@ -155,10 +158,17 @@ class PolledReader:
                 note_polls(self._warehouse, done)
 
     def _poll_some(
-        self, entities: Sequence[str], covered_ms: int, position: Callable[[], int], report: LandingReport
+        self,
+        entities: Sequence[str],
+        covered_ms: int,
+        position: Callable[[], int],
+        report: LandingReport,
+        tries: int = TRIES,
     ) -> dict[str, PollNote]:
-        """Return the notes of these objects after their polls."""
+        """Return the notes of these objects after their polls. One of which somebody else has read records meanwhile is
+        asked once more, a few times."""
         notes: dict[str, PollNote] = {}
+        overtaken: list[str] = []
         polls: list[ObjectPoll] = []
         for entity in entities:
             begun = outcome_of(self._begun, entity, covered_ms)
@@ -176,10 +186,13 @@ class PolledReader:
             if isinstance(landed, Polled):
                 notes[poll.entity] = landed.note
                 report.events[poll.entity] += landed.rows
+            elif isinstance(landed, ConcurrentCommit) and tries > 1:
+                self._seen.pop(poll.entity, None)  # what was read may not be in the table
+                overtaken.append(poll.entity)
             else:
                 notes[poll.entity] = self._not_polled(poll.entity, landed)
         self.responses += 1
-        return notes
+        return notes | self._poll_some(overtaken, covered_ms, position, report, tries - 1)
 
     def _begun(self, entity: str, covered_ms: int) -> ObjectPoll:
         assert self._notes is not None

@@ -13,7 +13,7 @@ from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.store.request_ledger import read_ledger
-from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.tables.snapshots import READ_OF_COLUMNS, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.object_poll import ObjectPoll
@@ -178,3 +178,25 @@ def test_a_field_that_is_gone_is_noticed_and_the_next_poll_asks_without_it(org: 
         assert "INVALID_FIELD" in str(failure(reader, warehouse, "Case"))
         org.org.clock.sleep(4_000)
         assert failure(reader, warehouse, "Case") is None
+
+
+def test_an_object_that_a_run_reads_back_at_the_moment_is_polled_all_the_same(org: EmulatedPipeline) -> None:
+    with reading(org) as (reader, _, warehouse):
+        reader.land(TICK)
+        org.org.clock.sleep(1000)
+        rename(org, "Case", 2, "polled beside a read-back")
+        org.org.clock.sleep(60)
+        taken = Snapshots.open(warehouse, "Case")
+        assert taken is not None
+        nothing = taken.table.schema.empty_table().drop_columns(READ_OF_COLUMNS.names)
+
+        def read_back() -> None:
+            reader.on_events = lambda: None
+            taken.add_read_back(nothing, 1)
+
+        reader.on_events = read_back
+        assert reader.land(TICK).events["Case"] == 2
+        assert read_poll_notes(warehouse)["Case"].error is None
+    org.sync()
+    rows = org.rows("Case")
+    assert {rows[each]["Description"] for each in ids(org.org, "Case")[:2]} == {"polled beside a read-back"}
