@@ -19,7 +19,7 @@ TRIES = 3
 
 
 class CoveredTime:
-    """Asks one object of an org, the same as long as it answers."""
+    """Asks one object of an org, the first one that answers."""
 
     def __init__(self, org: OrgConnection) -> None:
         self._org = org
@@ -29,12 +29,17 @@ class CoveredTime:
         """Return the time (epoch ms, UTC, by the org's clock) before which no change becomes visible any more that was
         not before, by one of these objects; 0 where none of them says. Raises what concerns all requests."""
         now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        for entity in [each for each in entities if each not in self._refused][:TRIES]:
+        # One that was refused comes last, and is asked again: that may have been of the moment, as when more than
+        # 600,000 of its records were stamped within two minutes (EXCEEDED_ID_LIMIT).
+        for entity in sorted(entities, key=self._refused.__contains__)[:TRIES]:
             try:
-                return Cursor(covered_until(self._org.session, entity, now)).stamp_ms
+                covered = covered_until(self._org.session, entity, now)
             except ApiLimitReached:
                 raise
             except (RequestRefused, UnexpectedAnswer) as refused:
                 log.info("%s does not say which transactions are open: %s", entity, refused)
                 self._refused.add(entity)
+            else:
+                self._refused.discard(entity)
+                return Cursor(covered).stamp_ms
         return 0

@@ -9,6 +9,7 @@ import pytest
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.org_connection.org_connection import connect
@@ -97,7 +98,21 @@ def test_an_org_that_does_not_say_what_is_open_is_polled_all_the_same(org: Emula
     org.org.clock.sleep(1000)
     with reading(org) as (reader, _, warehouse):
         reader._entities()  # so that the next request is the one that is refused
-        org.server.rest_faults.arm(RestFault.REFUSED, path="updated", code="EXCEEDED_ID_LIMIT")
+        org.server.rest_faults.arm(RestFault.REFUSED, 3, path="/sobjects/", code="EXCEEDED_ID_LIMIT")
         rename(org, "Case", 2, "polled")
         assert reader.land(TICK).events["Case"] == 2
         assert read_poll_notes(warehouse)["Case"].error is None
+
+
+def test_an_object_that_was_refused_once_is_asked_again_which_transactions_are_open(org: EmulatedPipeline) -> None:
+    with reading(org) as (_, connected, _):
+        covered = CoveredTime(connected)
+        assert covered.ask(["Case"]) > 0
+        org.server.rest_faults.arm(RestFault.REFUSED, path="/sobjects/Case/updated", code="EXCEEDED_ID_LIMIT")
+        assert covered.ask(["Case"]) == 0
+        assert covered.ask(["Case"]) > 0
+        org.server.rest_faults.arm(RestFault.REFUSED, 9, path="/sobjects/Case/updated", code="EXCEEDED_ID_LIMIT")
+        assert covered.ask(["Case", "Lead"]) > 0
+        before = connected.session.calls
+        assert covered.ask(["Case", "Lead"]) > 0
+        assert connected.session.calls == before + 1, "another object is asked first"
