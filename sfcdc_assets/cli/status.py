@@ -98,8 +98,9 @@ def status(
     Exit code 1 when a table is damaged: each is named, with the command that mends it. (Metrics count them.)
 
     With --fail-if-stale, for cron and probes: exit code 0 and no output when every channel was read within that time,
-    however quiet it is, and no landed event has waited longer for being applied. Otherwise exit code 1 and one line
-    that names the channels and entities. It notices, too, when Dagster is gone.
+    however quiet it is, no polled object has failed to be asked for longer, and nothing that was landed or polled has
+    waited longer for being applied. Otherwise exit code 1 and one line that names the channels and entities. It
+    notices, too, when Dagster is gone.
 
     With --prometheus or --serve the report is the same, as metrics; a scrape is answered with what was computed in the
     last fifteen seconds.

@@ -17,7 +17,13 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.store.channel_reads import ReadNote
 from sfcdc_assets.lake.store.left_out_objects import note_left_out
-from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, note_polls_stopped, read_poll_notes
+from sfcdc_assets.lake.store.poll_notes import (
+    PollNote,
+    forget_failures_of_others,
+    note_polls,
+    note_polls_stopped,
+    read_poll_notes,
+)
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -238,6 +244,7 @@ class PolledReader:
             note_left_out(self._warehouse, selection.left_out)
             end_refusals_of_others(self._warehouse, POLLED, selection.polled, clock.now_ms())
             asked = tuple(filter(self._org.poll.asks, selection.polled))
+            forget_failures_of_others(self._warehouse, asked)
             self._members, self._copied = (now, asked), (float("-inf"), ())
         if now - self._copied[0] > LOOK_SECONDS or self._asks_all:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))

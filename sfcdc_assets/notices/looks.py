@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfcdc_assets.entities.freshness import lags
 from sfcdc_assets.entities.refused_reads import refused_reads, sentences
+from sfcdc_assets.entities.unpolled_objects import unpolled_objects
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import current_state, gap_reconciliation
 from sfcdc_assets.lake.tables.current_state import CurrentState
@@ -99,7 +100,18 @@ def _late(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int
         for channel, at in unread_channels(warehouse, settings, seconds, now_ms)
         if at is not None  # one that was never read waits for its first start
     ]
-    return Look((*channels, *entities))
+    objects = [
+        Notice(
+            NoticeKind.LATE,
+            f"polls of {each.entity}",
+            f"{each}: its changes were last seen {(now_ms - each.seen_until_ms) / 60_000:.0f} minutes ago ({allowed}).",
+            "It is asked again after pauses that double.",
+            entity=each.entity,
+            at_ms=now_ms,
+        )
+        for each in unpolled_objects(warehouse, settings, seconds, now_ms)
+    ]
+    return Look((*channels, *objects, *entities))
 
 
 def _refused(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Look:

@@ -11,7 +11,8 @@ class NoticeKind(StrEnum):
     FAILED_RUNS = "failed_runs"
     """A run failed."""
     LATE = "late"
-    """An entity's table is behind what has landed, or a channel is not read, for too long; and the end of that."""
+    """An entity's table is behind what has landed, or a channel or an object is not read, for too long; and the end of
+    that."""
     SUSPECTS = "suspects"
     """Records, or an entity, became suspect. Most are read back within seconds."""
     OLD_SUSPECTS = "old_suspects"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from sfcdc_assets.entities.freshness import lags
+from sfcdc_assets.entities.unpolled_objects import unpolled_objects
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.store.channel_reads import NOTE_SECONDS, last_read_ms
 from sfcdc_assets.lake.tables.event_table import EventTable
@@ -58,14 +59,16 @@ def unread_channels(
 
 
 def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms: int) -> Iterator[str]:
-    """Yield what was not read, or waits to be applied, for longer than so many seconds, each with since when. An entity
-    that was never copied is not among them: `sfcdc status` and the run that copies say how far that is."""
+    """Yield what was not read or polled, or waits to be applied, for longer than so many seconds, each with since when.
+    An entity that was never copied is not among them: `sfcdc status` and the run that copies say how far that is."""
     for channel, at in unread_channels(warehouse, settings, seconds, now_ms):
         if at is None:
             yield f"{channel} was never read"
         else:
             moment = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
             yield f"{channel} was last read {_ago(now_ms - at)} ago ({moment})"
+    for each in unpolled_objects(warehouse, settings, seconds, now_ms):
+        yield f"{each}: its changes were last seen {_ago(now_ms - each.seen_until_ms)} ago"
     for lag in lags(warehouse, settings, now_ms):
         if lag.seconds > seconds:
             waiting = "waits" if lag.events == 1 else "wait"

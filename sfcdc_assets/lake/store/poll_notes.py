@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -79,6 +79,17 @@ def note_polls(warehouse: Warehouse, notes: Mapping[str, PollNote]) -> None:
         put_note(warehouse, PATH, json.dumps({entity: asdict(each) for entity, each in every.items()}).encode())
     except SfcdcError as error:
         log.warning("It cannot be noted that %d objects were polled: %s", len(notes), error)
+
+
+def forget_failures_of_others(warehouse: Warehouse, polled: Collection[str]) -> None:
+    """Forget why objects could not be polled, or counted, that are not polled any more: nobody asks them again."""
+    stale = {
+        entity: replace(note, error=None, failures=0, sweep_error=None, sweep_failures=0)
+        for entity, note in read_poll_notes(warehouse).items()
+        if entity not in polled and (note.error or note.sweep_error)
+    }
+    if stale:
+        note_polls(warehouse, stale)
 
 
 FAILED_PATH = "channels_read/polls_failed.json"

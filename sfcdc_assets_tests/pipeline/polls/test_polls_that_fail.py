@@ -12,15 +12,23 @@ import pytest
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
-from sfcdc_assets.lake.store.request_ledger import read_ledger
+from sfcdc_assets.lake.store.request_ledger import note_ledger, read_ledger
 from sfcdc_assets.lake.tables.snapshots import READ_OF_COLUMNS, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.object_poll import ObjectPoll
 from sfcdc_assets.landing.poll_timeouts import NOW, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
+from sfcdc_assets.notices.looks import look_for
+from sfcdc_assets.notices.outbox import Outbox
+from sfcdc_assets.orchestration.checks import freshness
+from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_connection.request_budget import POLLS
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import ApiLimitReached
+from sfcdc_assets.settings.notice_kinds import NoticeKind
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.status.staleness import stale_parts
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.polls.polled_org import (
@@ -64,6 +72,50 @@ def test_what_nobody_foresaw_of_one_object_keeps_no_other_from_being_polled(
         assert "of Lead alone" in str(failure(reader, warehouse, "Lead"))
         assert len(read_rows(warehouse, "Case", before)) == 1
     monkeypatch.undo()
+
+
+def test_an_object_whose_polls_fail_is_late_to_everybody_who_looks_until_it_is_polled_or_left_out(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are asked meanwhile: no tick fails, and the channel was read a moment ago."""
+    org.sync()
+    warehouse, said = Warehouse(str(org.warehouse)), "Lead is not polled (of Lead alone)"
+
+    def late() -> list[list[str]]:
+        settings, now_ms = load_settings(), clock.now_ms()
+        noticed = look_for(NoticeKind.LATE, warehouse, settings, Outbox(), now_ms)
+        assert noticed is not None
+        checked = freshness.checked(warehouse, settings)
+        assert checked.passed is not bool(checked.metadata["not_polled"].value)
+        return [
+            [each for each in stale_parts(warehouse, settings, 3600, now_ms) if "polled" in each],
+            [each.reason for each in noticed.standing if "polled" in each.reason],
+            list(checked.metadata["not_polled"].value),
+        ]
+
+    assert late() == [[], [], []]
+    with monkeypatch.context() as patch, reading(org) as (reader, _, _):
+        patch.setattr(ObjectPoll, "land", fails_for("Lead", ObjectPoll.land))
+        for _ in range(5):
+            org.org.clock.sleep(4000)
+            assert reader.land(TICK).has_answered
+        found = late()
+        assert [len(each) for each in found] == [1, 1, 1]
+        assert all(each[0].startswith(said) for each in found), found
+    with monkeypatch.context() as patch:
+        patch.setenv("SFCDC_POLL", "Case")
+        with connect(load_settings()) as connected:
+            PolledReader(warehouse, connected).land(NOW)
+        assert late() == [[], [], []], "nobody polls it any more"
+    org.sync()
+    assert late() == [[], [], []]
+    ledger = read_ledger(warehouse)
+    ledger.postpone(POLLS, "the org has 0 requests left.", ("Case",), clock.now_ms())
+    note_ledger(warehouse, ledger, POLLS)
+    org.org.clock.sleep(4000)
+    assert all(len(each) == 1 and each[0].startswith("Case is not polled (the org has 0") for each in late()), late()
+    org.sync()
+    assert late() == [[], [], []]
 
 
 def test_changes_that_were_read_while_nothing_could_be_written_are_written_by_a_later_poll(
