@@ -11,7 +11,7 @@ def test_what_a_channel_carries_is_not_called_polled_though_a_pattern_matches_it
     found = selection(
         PollSelection(("Account", "Campaign", "Event"), {"SiteDetail": "it is computed"}), {"Campaign", "Event"}
     )
-    assert found.found == "2: Campaign, Event. By change events: Account. Left out: SiteDetail (it is computed)"
+    assert found.found == "2: Campaign, Event. By change events: Account. Left out: SiteDetail (it is computed)."
     assert selection(PollSelection(("Account",), {}), ()).found == "0. By change events: Account"
 
 
