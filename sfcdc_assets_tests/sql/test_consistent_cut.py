@@ -106,7 +106,7 @@ def test_an_entity_that_no_cut_has_yet_is_said_to_wait_for_its_first(tmp_path: P
     with pytest.raises(LookupError, match=waits):
         open_cut(warehouse.root).arrow("account")
     with opened(warehouse.root, None) as tables:
-        for query in ("from account", "select 1 from Account_History join case using (Id)"):
+        for query in ("from account", 'select 1 from Account_History join "case" using (Id)'):
             with pytest.raises(QueryFailed, match=waits):
                 list(ask(tables, query, Format.CSV, StringIO(), None, None))
         with pytest.raises(QueryFailed, match="Table with name lead does not exist"):
