@@ -109,11 +109,10 @@ def ask(
             if not is_whole:
                 yield f"Only the first {ROWS_SHOWN:,} rows are shown; --format csv and --format json write all."
             out.flush()
-    except duckdb.CatalogException as error:
-        waiting = tables.not_yet_in(text)
-        raise QueryFailed(str(NotYetInCut(waiting)) if waiting else str(error)) from error
     except duckdb.Error as error:
-        raise QueryFailed(str(error), quoting_remedy(text, tables.names)) from error
+        waiting = tables.not_yet_in(text) if isinstance(error, duckdb.CatalogException) else ()
+        said = str(NotYetInCut(waiting)) if waiting else str(error)
+        raise QueryFailed(said, quoting_remedy(text, tables.names)) from error
 
 
 def described(tables: AskedTables, at: datetime | None) -> str:
