@@ -21,14 +21,13 @@ from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.entities.refused_reads import ReadsRefused, refused_reads
 from sfcdc_assets.lake.store.poll_notes import PollsFailed, failed_polls
-from sfcdc_assets.lake.store.request_ledger import read_ledger
+from sfcdc_assets.lake.store.request_ledger import POLLS, read_ledger
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_budget import PollsWait
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import begin_readings
-from sfcdc_assets.org_connection.request_budget import POLLS
 from sfcdc_assets.org_reads.first_start import first_timeouts, is_first_start
 from sfcdc_assets.org_reads.snapshot_budget import CopiesWait
 from sfcdc_assets.runtime import clock

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
-from sfcdc_assets.lake.store.request_ledger import read_ledger
+from sfcdc_assets.lake.store.request_ledger import POLLS, read_ledger
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.request_budget import POLLS
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import Settings
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfcdc_assets.lake.store.request_ledger import RequestLedger, note_ledger, read_ledger
+from sfcdc_assets.lake.store.request_ledger import POLLS, RequestLedger, note_ledger, read_ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.org_connection.request_budget import POLLS, RequestBudget
+from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES

@@ -7,8 +7,6 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.setting_values import as_set_here
 
-FORMULAS, POLLS = "formulas", "polls"
-"""What requests are made for; snapshots ask the org itself before each copy, whose price is a Bulk job."""
 LEAST_ALLOWANCE = 15_000
 """Requests in 24 hours of the smallest org with an API: what is taken where the org does not tell this user."""
 

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from functools import cache
 
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, FormulaNotes, note_formulas, read_formula_notes
-from sfcdc_assets.lake.store.request_ledger import note_ledger, read_ledger
+from sfcdc_assets.lake.store.request_ledger import FORMULAS, note_ledger, read_ledger
 from sfcdc_assets.lake.tables import current_state, formula_values
 from sfcdc_assets.lake.tables.changed_records import last_batch
 from sfcdc_assets.lake.tables.formula_values import FormulaValues
 from sfcdc_assets.lake.tables.schemas import Schemas
-from sfcdc_assets.org_connection.request_budget import FORMULAS, RequestBudget
+from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Look, formulas_of, refresh_formulas
 from sfcdc_assets.polls.due import interval_after

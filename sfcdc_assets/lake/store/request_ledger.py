@@ -15,6 +15,8 @@ from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/requests.json"
 HOUR_MS, DAY_HOURS = 3_600_000, 24
+FORMULAS, POLLS = "formulas", "polls"
+"""What requests are made for; snapshots ask the org itself before each copy, whose price is a Bulk job."""
 log = logging.getLogger(__name__)
 
 

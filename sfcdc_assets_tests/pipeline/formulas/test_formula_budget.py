@@ -10,9 +10,9 @@ import pytest
 
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, FormulaNotes, note_formulas, read_formula_notes
 from sfcdc_assets.lake.store.notes import put_note
-from sfcdc_assets.lake.store.request_ledger import HOUR_MS, RequestLedger, note_ledger, read_ledger
+from sfcdc_assets.lake.store.request_ledger import FORMULAS, HOUR_MS, POLLS, RequestLedger, note_ledger, read_ledger
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.request_budget import FORMULAS, LEAST_ALLOWANCE, POLLS, RequestBudget
+from sfcdc_assets.org_connection.request_budget import LEAST_ALLOWANCE, RequestBudget
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.salesforce.time_zone import day_began

@@ -12,7 +12,7 @@ import pytest
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
-from sfcdc_assets.lake.store.request_ledger import note_ledger, read_ledger
+from sfcdc_assets.lake.store.request_ledger import POLLS, note_ledger, read_ledger
 from sfcdc_assets.lake.tables.snapshots import READ_OF_COLUMNS, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.hard_deletes import HardDeletes
@@ -23,7 +23,6 @@ from sfcdc_assets.notices.looks import look_for
 from sfcdc_assets.notices.outbox import Outbox
 from sfcdc_assets.orchestration.checks import freshness
 from sfcdc_assets.org_connection.org_connection import connect
-from sfcdc_assets.org_connection.request_budget import POLLS
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import ApiLimitReached
 from sfcdc_assets.settings.notice_kinds import NoticeKind
