@@ -46,7 +46,8 @@ def test_views_have_formulas_beside_the_columns_as_of_when_they_were_read(pipeli
     assert json.loads(sfcdc("sql", "--format", "json", "--at", moment, asked).stdout) == [row]
     versions = asked.replace("FROM opportunity", "FROM opportunity_history")
     assert row in json.loads(sfcdc("sql", "--format", "json", versions).stdout)
-    assert sfcdc("views", "--duckdb", "views.duckdb").exit_code == 0
+    written = sfcdc("views", "--duckdb", "views.duckdb")
+    assert written.exit_code == 0, written.stderr
     with duckdb.connect("views.duckdb", read_only=True) as views:
         assert views.execute("SELECT count(_formulas_as_of) FROM opportunity").fetchone() == (8,)
     assert "Weighted__c" in sfcdc("dbt-sources").stdout
