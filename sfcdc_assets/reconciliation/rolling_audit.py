@@ -158,6 +158,8 @@ class _Auditor:
         self._privacy = run.privacy
         self._built = built
         self._landed_until_ms = landed_until_ms
+        self._until_ms: dict[str, int] = {}
+        """By entity: an object's describe is read once for all of its suspicions."""
         self._schemas = Schemas(run.warehouse)
         self.differences: dict[tuple[str, str, str], Difference] = {}
         self.failed: list[str] = []
@@ -241,7 +243,9 @@ class _Auditor:
         return tuple(sorted(kept, key=lambda each: each.at_ms)[:MOST_SUSPICIONS])
 
     def _is_decidable(self, entity: str, suspicion: Suspicion) -> bool:
-        return suspicion.at_ms < self._landed_until(entity)
+        if entity not in self._until_ms:
+            self._until_ms[entity] = self._landed_until(entity)
+        return suspicion.at_ms < self._until_ms[entity]
 
     def _landed_until(self, entity: str) -> int:
         channel = self._built[entity]
