@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sfcdc_assets.runtime.errors import SfcdcError, TransientError
+from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 
 
 class TableNameUnusable(SfcdcError):
@@ -191,6 +192,6 @@ def mend(table: str, entity: str | None = None) -> str:
         return f"Remove the folder {table}: the next `sfcdc sync` folds it again, and `check_topics` asks the query."
     if layer in ("consistent_cuts", "quarantine", "lost_checkpoints"):
         return f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one."
-    if layer in ("objects", "fields", "picklist_values", "relationships", "record_types"):
+    if layer in {each.name for each in SHAPE_TABLES}:
         return f"Restore it, or remove the folder {table}: what objects look like is asked again within a day."
     return f"Restore the folder {table}, or set SFCDC_WAREHOUSE to a new folder to copy the org again."
