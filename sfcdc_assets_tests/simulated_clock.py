@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
@@ -54,13 +54,13 @@ class SimulatedClock(Clock):
     org waits for nobody. Threads that `start_thread` began wait with the driver: time goes on when all of them wait.
     """
 
-    def __init__(self, now: int | None = None, *, runs: bool = False) -> None:
-        """Start at `now` (epoch ms)."""
+    def __init__(self, now: int | None = None, *, runs: bool = False, offsets: Sequence[Sequence[int]] = ()) -> None:
+        """Start at `now` (epoch ms). `offsets`: those of the clock that it goes on for, where tables are older."""
         self._lock = threading.Lock()
         self._runs = runs
         self._start = _machine_ms() if now is None else now
         self._offset = self._start - (_machine_ms() if runs else 0)
-        self._offsets = [(0, self._offset)]
+        self.offsets = [*offsets, (_machine_ms() if offsets else 0, self._offset)]
         """Since when, by the machine's clock, it was how far off."""
         self._moved: list[Callable[[], None]] = []
         self._driver = threading.get_ident()
@@ -122,7 +122,7 @@ class SimulatedClock(Clock):
 
     def event_at(self, machine_ms: int) -> int:
         """The time by this clock at a time by the machine's."""
-        return machine_ms + next(offset for since, offset in reversed(self._offsets) if since <= machine_ms)
+        return machine_ms + next(offset for since, offset in reversed(self.offsets) if since <= machine_ms)
 
     def now_ms(self) -> int:
         return self()
@@ -135,7 +135,7 @@ class SimulatedClock(Clock):
         with self._lock:
             self._offset += max(0, milliseconds)
             if self._runs:
-                self._offsets.append((_machine_ms(), self._offset))
+                self.offsets.append((_machine_ms(), self._offset))
         for moved in self._moved:
             moved()
         return self()

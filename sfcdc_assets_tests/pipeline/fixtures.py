@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -94,10 +95,12 @@ def new_org(folder: Path, entities: Sequence[str], records: int, seed: int = SEE
     return org
 
 
-def opened_org(folder: Path, entities: Sequence[str], seed: int = SEED, now: int | None = None) -> EmulatedOrg:
-    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for; `now`: where it
-    begins (epoch ms), by default at the machine's time."""
-    org = EmulatedOrg(folder, seed=seed, clock=SimulatedClock(now, runs=True))
+def opened_org(
+    folder: Path, entities: Sequence[str], seed: int = SEED, clock: SimulatedClock | None = None
+) -> EmulatedOrg:
+    """The org of a folder. Its clock is its client's too, and jumps over what would be waited for; by default it begins
+    at the machine's time."""
+    org = EmulatedOrg(folder, seed=seed, clock=clock or SimulatedClock(runs=True))
     if entities:
         org.selected_entities = list(entities)
     return org
@@ -115,8 +118,15 @@ def followed(org: EmulatedOrg, server: EmulatorServer) -> Iterator[None]:
             OPEN_CHANNELS.close()
 
 
-ENDED_AT = "ended_at_ms"
+_CLOCK = "clock.json"
 """A file in the folder of an org that is kept for copies: its clock has jumped, and no clock goes back."""
+
+
+def keep_clock(org: EmulatedOrg, folder: Path) -> None:
+    """Note what time it is in the org, and how the machine's time became it: a library dates the creation of tables."""
+    if not isinstance(org.clock, SimulatedClock):
+        raise TypeError("the org of a test has a simulated clock")
+    (folder / _CLOCK).write_text(json.dumps({"now": org.clock(), "offsets": org.clock.offsets}))
 
 
 def keep(folder: Path, entities: Sequence[str], records: int) -> Path:
@@ -128,7 +138,7 @@ def keep(folder: Path, entities: Sequence[str], records: int) -> Path:
         patch.chdir(folder)
         with served(org, folder, patch) as pipeline:
             pipeline.sync()
-            (folder / ENDED_AT).write_text(str(org.clock()))
+            keep_clock(org, folder)
     return folder
 
 
@@ -137,8 +147,8 @@ def copied(kept: Path, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[Emul
     """A pipeline over a copy of an org and a warehouse that were kept; the Dagster instance is new and knows nothing of
     them."""
     shutil.copytree(kept, folder)
-    now = int((folder / ENDED_AT).read_text())
-    with served(opened_org(folder, (), now=now), folder, patch) as pipeline:
+    clock = SimulatedClock(**json.loads((folder / _CLOCK).read_text()), runs=True)
+    with served(opened_org(folder, (), clock=clock), folder, patch) as pipeline:
         yield pipeline
 
 

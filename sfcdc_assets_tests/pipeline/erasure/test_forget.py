@@ -21,7 +21,7 @@ from sfcdc_assets_tests.leaks import files_with
 from sfcdc_assets_tests.pipeline.commits import Died, before_commit, die
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, assert_same_rows, expected_rows, ids
 from sfcdc_assets_tests.pipeline.erasure.person import VALUES, live, others_of
-from sfcdc_assets_tests.pipeline.fixtures import ENDED_AT, copied, only_settings_of_tests
+from sfcdc_assets_tests.pipeline.fixtures import copied, keep_clock, only_settings_of_tests
 
 LAYERS = ("current_state", "history", "text_fields")
 
@@ -36,7 +36,7 @@ def lived(day_zero: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
         patch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
         with copied(day_zero, folder, patch) as pipeline:
             person = live(pipeline)
-            (folder / ENDED_AT).write_text(str(pipeline.org.clock()))
+            keep_clock(pipeline.org, folder)
     return folder, person
 
 

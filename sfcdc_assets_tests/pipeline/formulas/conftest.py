@@ -9,9 +9,9 @@ import pytest
 
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import (
-    ENDED_AT,
     batches_in_this_process,
     copied,
+    keep_clock,
     new_org,
     only_settings_of_tests,
     served,
@@ -36,7 +36,7 @@ def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
         with served(org, folder, patch) as pipeline:
             patch.setenv("SFCDC_POLL", "Account")
             pipeline.sync()
-            (folder / ENDED_AT).write_text(str(org.clock()))
+            keep_clock(org, folder)
     return folder
 
 

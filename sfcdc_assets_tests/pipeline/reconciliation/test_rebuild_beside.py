@@ -18,7 +18,7 @@ from sfcdc_assets.lake.delta.shadow_tables import PREFIX
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.reconciliation.rebuild import LAYERS, rebuild_entity
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import ENDED_AT, copied, only_settings_of_tests, session_of_tests
+from sfcdc_assets_tests.pipeline.fixtures import copied, keep_clock, only_settings_of_tests, session_of_tests
 from sfcdc_assets_tests.process_death import Died
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -33,7 +33,7 @@ def changed_once(day_zero: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         patch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
         with copied(day_zero, folder, patch) as pipeline:
             change(pipeline, "first")
-            (folder / ENDED_AT).write_text(str(pipeline.org.clock()))
+            keep_clock(pipeline.org, folder)
     return folder
 
 
