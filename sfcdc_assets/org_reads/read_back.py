@@ -6,7 +6,7 @@ table can be rebuilt without the org.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import NOT_BELIEVED, Ledger, OpenSuspect, due
@@ -78,7 +79,7 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
     org does not give, or that does not convert, waits with a reason and a pause of its own. A caller's patience with an
     org that answers nothing (`unanswered_at_most`) is longer for what was asked for in vain: the org may only be slow.
     """
-    warehouse, org, lag_ms = run.warehouse, run.org, longest_lag_ms(run.settings.visibility_seconds)
+    warehouse, org = run.warehouse, run.org
     ledger = Ledger.open(warehouse, entity)
     table = CurrentState.open(warehouse, entity)
     taken = Snapshots.open(warehouse, entity)
@@ -97,45 +98,23 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
         position = watermarks.of(
             channel, max(table.applied(channel) or 0, *(suspect.position_on(channel) for suspect in suspects))
         )
-        described = describe(org.session, entity).field_names
-        events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock.now_ms() - lag_ms)
-        repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
-        fresh: list[pa.Table] = []
-        failed: dict[str, str] = {}
-        wanted = record_ids
-        for attempt in range(READS):
-            if attempt:
-                clock.sleep(min(2.0**attempt, lag_ms / 1000))
-            now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-            read = read_back(org.session, entity, wanted, columns, described, position, now)
-            failed |= read.refused
-            stale = _stale(
-                read.rows,
-                events,
-                position,
-                repeated,
-                clock.now_ms() - lag_ms,
-                partial(not_shown, warehouse, entity, channel, columns, read.rows),
-            )
-            repeated |= stale
-            fresh.append(_without(read.rows, stale))
-            wanted = sorted(stale)
-            if not wanted:
-                break
-        rows = pa.concat_tables(fresh)
-        vanished = _vanished(table, ledger, rows, events, suspects)
-        why = _why_not_believed(org, table, entity, len(vanished), rows.num_rows, len(every_id) / len(record_ids))
-        believed = rows if why is None else _without(rows, vanished)
+        reading = _read(run, entity, channel, columns, position, suspects, record_ids)
+        vanished = _vanished(table, ledger, reading.rows, reading.events, suspects)
+        of_all = len(every_id) / len(record_ids)
+        why = _why_not_believed(org, table, entity, len(vanished), reading.rows.num_rows, of_all)
     except SfcdcError as error:
         ledger.failed(suspects, str(error), clock.now_ms())
         asked, spent = len(record_ids), org.session.calls - calls
         return ReadBackReport(entity, asked, calls=spent, oldest_opened_at=oldest, error=str(error))
+    not_believed = set(vanished) if why is not None else set()
+    believed = _without(reading.rows, not_believed)
     if believed.num_rows:
         taken.add_read_back(believed, clock.now_ms())
-    not_believed = set(rows["Id"].to_pylist()) - set(believed["Id"].to_pylist())
-    refused = len(failed)
-    failed |= dict.fromkeys(wanted, "the org's row was older than the record's last event, or not there yet")
-    failed |= dict.fromkeys(not_believed, NOT_BELIEVED + (why or ""))
+    failed = {
+        **reading.refused,
+        **dict.fromkeys(reading.stale, "the org's row was older than the record's last event, or not there yet"),
+        **dict.fromkeys(not_believed, NOT_BELIEVED + (why or "")),
+    }
     ledger.failed([suspect for suspect in suspects if suspect.record_id in failed], failed, clock.now_ms())
     if why is not None:
         ledger.refuse_read(Reason.VANISHED, channel, position, f"{why} {remedy(entity)}", clock.now_ms(), whole=False)
@@ -145,13 +124,57 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
         asked=len(record_ids),
         found=believed.num_rows - gone,
         gone=gone,
-        stale=len(wanted),
-        refused=refused,
+        stale=len(reading.stale),
+        refused=len(reading.refused),
         not_believed=len(not_believed),
         not_believed_why=why,
         calls=org.session.calls - calls,
         oldest_opened_at=oldest,
     )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What was read. `rows`: of records that are as new as their `events`; `stale`: ids of those that are not, however
+    often they were read; `refused`: id -> why the org does not give the record."""
+
+    rows: pa.Table
+    events: pl.DataFrame
+    stale: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+def _read(
+    run: OrgRunContext,
+    entity: str,
+    channel: str,
+    columns: Sequence[Column],
+    position: int,
+    suspects: Sequence[OpenSuspect],
+    record_ids: Sequence[str],
+) -> _Reading:
+    """Read records, those whose rows are older than their last events up to `READS` times. Raises `SfcdcError`."""
+    warehouse, session, lag_ms = run.warehouse, run.org.session, longest_lag_ms(run.settings.visibility_seconds)
+    described = describe(session, entity).field_names
+    events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock.now_ms() - lag_ms)
+    repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
+    fresh: list[pa.Table] = []
+    refused: dict[str, str] = {}
+    wanted = list(record_ids)
+    for attempt in range(READS):
+        if attempt:
+            clock.sleep(min(2.0**attempt, lag_ms / 1000))
+        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        read = read_back(session, entity, wanted, columns, described, position, now)
+        refused |= read.refused
+        doubtful = partial(not_shown, warehouse, entity, channel, columns, read.rows)
+        stale = _stale(read.rows, events, position, repeated, clock.now_ms() - lag_ms, doubtful)
+        repeated |= stale
+        fresh.append(_without(read.rows, stale))
+        wanted = sorted(stale)
+        if not wanted:
+            break
+    return _Reading(pa.concat_tables(fresh), events, tuple(wanted), refused)
 
 
 def _without(rows: pa.Table, record_ids: Collection[str]) -> pa.Table:

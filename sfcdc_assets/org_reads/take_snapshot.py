@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity
 from sfcdc_assets.lake.store.left_out_objects import note_refused
@@ -158,8 +159,39 @@ def _take(
     *,
     resume: bool,
 ) -> SnapshotReport:
+    session = run.org.session
+    started, calls = time.monotonic(), session.calls_of_this_thread
+    begun = _begin(run, wanted, watermark, resume=resume)
+    progress = _store_pages(run, wanted.entity, wanted.channel, begun, listener)
+    return SnapshotReport(
+        entity=wanted.entity,
+        channel=wanted.channel,
+        number=progress.snapshot_number,
+        position=progress.position,
+        rows=progress.rows_done,
+        pages=progress.pages_done,
+        calls=session.calls_of_this_thread - calls,
+        resumed=begun.resumed,
+        seconds=time.monotonic() - started,
+        sight=sight,
+    )
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A snapshot whose pages are to be read. `complete_position`: where the last whole one stands, 0 before there is
+    one."""
+
+    snapshots: Snapshots
+    progress: SnapshotProgress
+    columns: tuple[Column, ...]
+    complete_position: int
+    resumed: bool
+
+
+def _begin(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int], *, resume: bool) -> _Begun:
+    """Go on with an unfinished snapshot, or begin one: its job, its number and its watermark are stored then."""
     warehouse, org, entity, channel, at_least = run.warehouse, run.org, wanted.entity, wanted.channel, wanted.at_least
-    started, calls = time.monotonic(), org.session.calls_of_this_thread
     schemas = Schemas(warehouse)
     _describe_now(run, schemas, entity, channel)
     present = Snapshots.open(warehouse, entity)
@@ -168,38 +200,47 @@ def _take(
     columns = follow_layout(run, schemas, present, None, entity, channel)
     ledger = Ledger.open(warehouse, entity)
     complete = present.complete() if present else None
+    complete_position = complete.position if complete else 0
     suspects = ledger.open_suspects() if ledger else []
-    blocked = entity_suspects(suspects, channel, complete.position if complete else 0)
     progress = present.progress() if present else None
-    last_number = max(present.last_number() if present else 0, wanted.numbered_after[0])
-    resumed = (
+    if (
         resume
+        and present is not None
         and progress is not None
         and _goes_on(progress, channel, at_least, suspects)
         and progress.job_id != NO_JOB
         and not (progress.job_id and is_lost(org.session, progress.job_id))
+    ):
+        if present.last_number() < wanted.numbered_after[0]:
+            present.go_on_from(*wanted.numbered_after)
+        return _Begun(present, progress, columns, complete_position, resumed=True)
+    blocked = entity_suspects(suspects, channel, complete_position)
+    if blocked:
+        # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
+        at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
+    position = watermark(at_least)
+    progress = start(
+        org.session,
+        entity,
+        columns,
+        channel=channel,
+        position=position,
+        snapshot_number=max(present.last_number() if present else 0, wanted.numbered_after[0]) + 1,
+        where=org.condition_of(entity, channel),
+        expected_rows=wanted.expected_rows,
     )
-    if not resumed:
-        if blocked:
-            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
-            at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
-        position = watermark(at_least)
-        progress = start(
-            org.session,
-            entity,
-            columns,
-            channel=channel,
-            position=position,
-            snapshot_number=last_number + 1,
-            where=org.condition_of(entity, channel),
-            expected_rows=wanted.expected_rows,
-        )
-    assert progress is not None
     snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
     if snapshots.last_number() < wanted.numbered_after[0]:
         snapshots.go_on_from(*wanted.numbered_after)
-    if not resumed:
-        snapshots.begin(progress)
+    snapshots.begin(progress)
+    return _Begun(snapshots, progress, columns, complete_position, resumed=False)
+
+
+def _store_pages(
+    run: OrgRunContext, entity: str, channel: str, begun: _Begun, listener: SnapshotListener
+) -> SnapshotProgress:
+    """Read the pages that are left, and store each with the progress after it. Raises `RowsVanished`."""
+    warehouse, org, progress = run.warehouse, run.org, begun.progress
 
     def pause(seconds: float) -> None:
         org.session.sleep(seconds)
@@ -207,34 +248,23 @@ def _take(
 
     unreadable: dict[str, str] = {}
     vanished, lag_ms = None, longest_lag_ms(run.settings.visibility_seconds)
-    for page, after in read_pages(org.session, progress, columns, sleep=pause, on_unreadable=unreadable.update):
+    for page, after in read_pages(org.session, progress, begun.columns, sleep=pause, on_unreadable=unreadable.update):
         untrusted = unreadable_records(after, unreadable)
         unreadable.clear()
         if after.complete:
             accepted_at = OrganizationLog(warehouse).accepted_at(channel)
-            untrusted += stale_records(warehouse, snapshots, after, page, columns, lag_ms, accepted_at)
+            untrusted += stale_records(warehouse, begun.snapshots, after, page, begun.columns, lag_ms, accepted_at)
             suspected = {each.record_id for each in untrusted}
-            if accepted_at <= (complete.position if complete else 0):
-                vanished = vanished_rows(warehouse, snapshots, after, page, suspected, org.vanish_limits)
-        snapshots.add_page(page, after, clock.now_ms(), untrusted, believed=vanished is None)
+            if accepted_at <= begun.complete_position:
+                vanished = vanished_rows(warehouse, begun.snapshots, after, page, suspected, org.vanish_limits)
+        begun.snapshots.add_page(page, after, clock.now_ms(), untrusted, believed=vanished is None)
         listener.paged(after)
         progress = after
         if vanished is not None:
             description = why(after.snapshot_number, vanished)
             refuse_entity(warehouse, entity, Reason.VANISHED, channel, after.position, description, clock.now_ms())
             raise RowsVanished(entity, after.snapshot_number, vanished)
-    return SnapshotReport(
-        entity=entity,
-        channel=channel,
-        number=progress.snapshot_number,
-        position=progress.position,
-        rows=progress.rows_done,
-        pages=progress.pages_done,
-        calls=org.session.calls_of_this_thread - calls,
-        resumed=resumed,
-        seconds=time.monotonic() - started,
-        sight=sight,
-    )
+    return progress
 
 
 def _describe_now(run: OrgRunContext, schemas: Schemas, entity: str, channel: str) -> None:

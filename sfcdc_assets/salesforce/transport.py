@@ -118,26 +118,7 @@ class Transport(requests.Session):
 
         def one_try() -> requests.Response:
             try:
-                response = self._send(method, url, options)
-                self._hosts_that_answered.add(host)
-                received = answer.receive if response.ok else None
-                if received is None:
-                    hold_body(response, most_bytes=answer.most_bytes)
-                if repeatable and response.status_code in answer.retried:
-                    problem = f"HTTP {response.status_code} {response.reason or ''}".strip()
-                    timed_out = response.status_code == 504
-                    raise Transient(
-                        problem,
-                        connected=True,
-                        timed_out=timed_out,
-                        retry_after_s=retry_after_s(response),
-                        status=response.status_code,
-                    )
-                if response.is_redirect:
-                    raise UnexpectedAnswer(where, f"it sends on to another host (HTTP {response.status_code})", setting)
-                if received is not None:
-                    received(response)
-                return response
+                return self._taken(self._send(method, url, options), where, setting, answer, repeatable=repeatable)
             except BodyTooLarge:
                 raise UnexpectedAnswer(where, f"it is longer than {answer.most_bytes:,} bytes", setting) from None
             except requests.exceptions.RequestException as error:
@@ -175,6 +156,28 @@ class Transport(requests.Session):
                 raise OrgUnreachable(f"https://{host}", setting, error.problem) from error
             made = retrying.statistics["attempt_number"]
             raise OrgUnavailable(where, made, error.problem, timed_out=error.timed_out, status=error.status) from error
+
+    def _taken(
+        self, response: requests.Response, where: str, setting: str, answer: Answer, *, repeatable: bool
+    ) -> requests.Response:
+        """Return the response with its body read. Raises `Transient` where another try may do better."""
+        self._hosts_that_answered.add(urlsplit(where).netloc)
+        received = answer.receive if response.ok else None
+        if received is None:
+            hold_body(response, most_bytes=answer.most_bytes)
+        if repeatable and response.status_code in answer.retried:
+            raise Transient(
+                f"HTTP {response.status_code} {response.reason or ''}".strip(),
+                connected=True,
+                timed_out=response.status_code == 504,
+                retry_after_s=retry_after_s(response),
+                status=response.status_code,
+            )
+        if response.is_redirect:
+            raise UnexpectedAnswer(where, f"it sends on to another host (HTTP {response.status_code})", setting)
+        if received is not None:
+            received(response)
+        return response
 
     def _send(self, method: str, url: str, options: dict[str, Any]) -> requests.Response:
         if urlsplit(url).path.startswith("/services/data/v"):

@@ -77,57 +77,69 @@ def status_of(warehouse: Warehouse, settings: Settings, now_ms: int | None = Non
         for channel in settings.event_channels
         if (table := _unless_damaged(damaged, partial(EventTable.open, warehouse, channel))) is not None
     }
-    names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
-    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in changes}) or {}
-    audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
-    polls = read_poll_notes(warehouse) if POLLED in changes else {}
     privacy = Privacy.of(settings)
     # Rules are compared with every column of every schema, so schemas are read only where there are rules.
     schemas = _unless_damaged(damaged, lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
+    names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     looks = _looks(warehouse, names, Landed(events, landed, now_ms), privacy, schemas)
-    sound = [name for name in names if not looks[name].damage]
-    entities = [
-        _with_poll(
-            _with_filter_and_audit(replace(look.status, damaged=tuple(map(str, look.damage))), filters, audits), polls
-        )
-        for look in looks.values()
-    ]
-    topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events))) or ()
+    sound = {name: look for name, look in looks.items() if not look.damage}
+    entities = _entities(warehouse, looks, changes, damaged)
+    topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events)))
     channels = tuple(
         _channel(warehouse, events if feeds_entities(channel) else of_events.get(channel), channel, damaged)
         for channel in settings.channels
     )
-    channels = tuple(_with_stop(warehouse, each) if each.channel == POLLED else each for each in channels)
-    of_schemas = damage_of_table(warehouse, None, opened(warehouse, SCHEMAS))
-    for each in [*(each for look in looks.values() for each in look.damage), *([of_schemas] if of_schemas else [])]:
-        if str(each) not in map(str, damaged):
-            damaged.append(each)
-    wanted = [name for name in sound if not settings.entities or name in settings.entities]
+    of_entities = [each for look in looks.values() for each in look.damage]
+    _note_once(damaged, *of_entities, damage_of_table(warehouse, None, opened(warehouse, SCHEMAS)))
+    wanted = {name: look for name, look in sound.items() if not settings.entities or name in settings.entities}
+    cuts, cuts_kept = _unless_damaged(damaged, lambda: _cuts(warehouse, changes)) or ({}, 0)
     return WarehouseStatus(
-        warehouse.root,
-        owner_of(warehouse),
-        channels,
-        tuple(entities),
-        _privacy(privacy, schemas, {name: looks[name] for name in sound}),
-        {name: why for name in wanted if (why := looks[name].refused) is not None},
-        _unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
-        tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
-        tuple(_event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels),
-        topics,
-        _unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
-        _unless_damaged(damaged, lambda: why_no_copy_began(warehouse)),
-        _formulas(warehouse, settings),
-        _requests(warehouse),
-        *(_unless_damaged(damaged, lambda: _cuts(warehouse, changes)) or ({}, 0)),
-        {
+        warehouse=warehouse.root,
+        organization=owner_of(warehouse),
+        channels=channels,
+        entities=entities,
+        privacy=_privacy(privacy, schemas, sound),
+        refused_reads={name: look.refused for name, look in wanted.items() if look.refused is not None},
+        quarantined=_unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
+        event_tables=tuple(
+            _event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels
+        ),
+        topics=topics or (),
+        waiting=_unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
+        waiting_because=_unless_damaged(damaged, lambda: why_no_copy_began(warehouse)),
+        formulas=_formulas(warehouse, settings),
+        requests=_requests(warehouse),
+        cuts=cuts,
+        cuts_kept=cuts_kept,
+        allowances={
             name: AllowanceStatus(each.maximum, each.remaining, _iso(each.asked_at_ms))
             for name, each in read_allowances(warehouse).items()
         },
-        size_of(raw) if raw is not None else None,
-        _iso(now_ms),
-        _unless_damaged(damaged, lambda: left_out_objects(warehouse)) or {} if POLLED in changes else {},
-        without_asset(warehouse, changes),
+        raw_events=size_of(raw) if raw is not None else None,
+        at=_iso(now_ms),
+        left_out=(_unless_damaged(damaged, lambda: left_out_objects(warehouse)) or {}) if POLLED in changes else {},
+        without_asset=without_asset(warehouse, changes),
+        # Last: what was looked at before has noted its damage by now.
+        damaged=tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
     )
+
+
+def _entities(
+    warehouse: Warehouse, looks: Mapping[str, EntityLook], channels: Sequence[str], damaged: list[TableDamaged]
+) -> tuple[EntityStatus, ...]:
+    """Return what was found of each entity, with what the tables of its channel, its audits and its polls say of it."""
+    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in channels}) or {}
+    audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
+    polls = read_poll_notes(warehouse) if POLLED in channels else {}
+    found = (replace(look.status, damaged=tuple(map(str, look.damage))) for look in looks.values())
+    return tuple(_with_poll(_with_filter_and_audit(status, filters, audits), polls) for status in found)
+
+
+def _note_once(damaged: list[TableDamaged], *found: TableDamaged | None) -> None:
+    """Note damage that was not noted before: several looks come across one table."""
+    for each in found:
+        if each is not None and str(each) not in map(str, damaged):
+            damaged.append(each)
 
 
 def _cuts(warehouse: Warehouse, channels: Sequence[str]) -> tuple[dict[str, CutStatus], int]:
@@ -244,6 +256,8 @@ def _channel(
         lost_checkpoint=lost[0] if lost else None,
         lost_checkpoints=lost,
     )
+    if channel == POLLED:
+        status = _with_stop(warehouse, status)
     if table is None:
         return status
     found = table.stored_checkpoint(channel)

@@ -16,7 +16,7 @@ from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.orchestration.jobs import SYNC
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS
-from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
+from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark

@@ -43,7 +43,8 @@ from sfcdc_assets.orchestration.jobs.run_config import (
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
 from sfcdc_assets.orchestration.sensors.entities_since_load import with_entities_since_load
 from sfcdc_assets.orchestration.sensors.event_channel import events_due
-from sfcdc_assets.orchestration.sensors.open_channels import LastLook, OpenChannel, OpenChannels
+from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.tick_sentences import idle_sentence, landed_sentence, some_of
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
@@ -256,18 +257,10 @@ def _due_now(
         if job == SYNC or no_room is None:
             requests.append(request_of_sensor(assets, job, channel, report.complete_through_ms, **seconds))
     _note_no_room(opened.warehouse, last_look, no_room, [state.entity for state in work.get(SNAPSHOT, ())])
-    versions = {name: version for state in states for name, version in state.versions.items()}
-    # Others move versions on too, without a change of rows: the newest cut goes with them, and old files may go.
-    last_look.cut_owed |= bool(work[SYNC]) or versions != last_look.versions
-    if last_look.cut_owed and all(request.job_name != assets.name(SYNC) for request in requests):
-        position, through_ms = report.complete_position, report.complete_through_ms
-        # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
-        waits = report.has_answered or bool(requests) or not retries_at_once
-        noted = note_cut_of(warehouse, states, channel, position, through_ms, waits_for_first=waits)
-        last_look.cut_owed = bool(work[SYNC]) or noted.rows_are_ahead
-        last_look.is_unproven = noted.is_unproven
-        last_look.versions = versions
-        last_look.cut = noted.cut or last_look.cut
+    is_sync_due = any(request.job_name == assets.name(SYNC) for request in requests)
+    # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
+    waits = report.has_answered or bool(requests) or not retries_at_once
+    _look_at_cut(opened, states, report, has_work=bool(work[SYNC]), is_sync_due=is_sync_due, waits_for_first=waits)
     events = _of_cut(assets, instance, warehouse, last_look.cut) if last_look.cut is not None else []
     last_look.is_copying = bool(busy[SNAPSHOT]) or any(each.job_name == assets.name(SNAPSHOT) for each in requests)
     last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
@@ -277,6 +270,30 @@ def _due_now(
         dynamic_partitions_requests=added,
         asset_events=events,
     )
+
+
+def _look_at_cut(
+    opened: OpenChannel,
+    states: Sequence[EntityState],
+    report: LandingReport,
+    *,
+    has_work: bool,
+    is_sync_due: bool,
+    waits_for_first: bool,
+) -> None:
+    """Note the cut that is owed, unless a run is asked for that moves the tables on."""
+    last_look = opened.last_look
+    versions = {name: version for state in states for name, version in state.versions.items()}
+    # Others move versions on too, without a change of rows: the newest cut goes with them, and old files may go.
+    last_look.cut_owed |= has_work or versions != last_look.versions
+    if not last_look.cut_owed or is_sync_due:
+        return
+    position, through_ms = report.complete_position, report.complete_through_ms
+    noted = note_cut_of(opened.warehouse, states, opened.channel, position, through_ms, waits_for_first=waits_for_first)
+    last_look.cut_owed = has_work or noted.rows_are_ahead
+    last_look.is_unproven = noted.is_unproven
+    last_look.versions = versions
+    last_look.cut = noted.cut or last_look.cut
 
 
 def _of_cut(assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, cut: Cut) -> list[Event]:

@@ -12,7 +12,7 @@ import dagster as dg
 
 from sfcdc_assets.lake.store.entities_without_asset import note_without_asset
 from sfcdc_assets.orchestration.assets.front_doors import WAY_TO_ASSETS, WITHOUT_ASSET_TAG
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 
 NAMED = 5
 

@@ -11,7 +11,7 @@ from sfcdc_assets.orchestration.assets.event_metadata import event_materializati
 from sfcdc_assets.orchestration.assets.push_topic_state import state_materialization
 from sfcdc_assets.orchestration.checks.events import evaluation_of
 from sfcdc_assets.orchestration.org_assets import OrgAssets
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.channel_kinds import folder_of, kind_of
 

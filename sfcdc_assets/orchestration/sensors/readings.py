@@ -14,7 +14,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.landing.run_lander import Reading
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.settings.settings import Settings

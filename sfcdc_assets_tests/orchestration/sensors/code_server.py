@@ -18,7 +18,8 @@ from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.orchestration.jobs import SNAPSHOT
 from sfcdc_assets.orchestration.sensors.channel import tick
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel, OpenChannels
+from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.settings.settings import load_settings

@@ -21,7 +21,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.orchestration.jobs.started_run import BEGINNING_SECONDS
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS, REST_SECONDS
-from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
+from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter

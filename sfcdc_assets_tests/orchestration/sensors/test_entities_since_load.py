@@ -14,7 +14,7 @@ from sfcdc_assets.lake.store.entities_without_asset import note_without_asset, w
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.front_doors import WITHOUT_ASSET_TAG
 from sfcdc_assets.orchestration.sensors.entities_since_load import with_entities_since_load
-from sfcdc_assets.orchestration.sensors.open_channels import LastLook, OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChannel
 from sfcdc_assets.settings.given_settings import settings_of
 from sfcdc_assets.status.status import status_of
 

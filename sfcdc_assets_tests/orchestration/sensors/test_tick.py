@@ -20,7 +20,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
-from sfcdc_assets.orchestration.sensors.open_channels import MEMBERS_SECONDS
+from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason

@@ -13,7 +13,7 @@ from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.between_ticks import AFTER_TICK_SECONDS
-from sfcdc_assets.orchestration.sensors.open_channels import OpenChannel
+from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory

@@ -14,9 +14,10 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
-from sfcdc_assets.orchestration.sensors import open_channels
+from sfcdc_assets.orchestration.sensors import open_channel
 from sfcdc_assets.orchestration.sensors.channel import tick
-from sfcdc_assets.orchestration.sensors.open_channels import ChannelInUse, OpenChannels
+from sfcdc_assets.orchestration.sensors.open_channel import ChannelInUse
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets.settings.settings import load_settings
@@ -63,7 +64,7 @@ def test_a_connection_that_cannot_be_made_leaves_nothing_open(weather: Stream, s
 
     channels = OpenChannels()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_channels, "reader_of", no_reader)
+        patch.setattr(open_channel, "reader_of", no_reader)
         with pytest.raises(OSError, match="descriptors"):
             channels.of(CHANNEL, weather.warehouse, load_settings(), Session)
     assert closed == ["session"]

@@ -9,7 +9,8 @@ import pytest
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
-from sfcdc_assets.orchestration.sensors.open_channels import FORGOTTEN_SECONDS, ChannelInUse
+from sfcdc_assets.orchestration.sensors.open_channel import ChannelInUse
+from sfcdc_assets.orchestration.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, assert_landed, streams_end
 from sfcdc_assets_tests.orchestration.sensors.held_tick import HeldTick
