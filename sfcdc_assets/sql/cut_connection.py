@@ -1,15 +1,16 @@
 """A DuckDB connection in which the tables of one consistent cut have their views.
 
 To open a table at a version takes milliseconds, and a warehouse may have hundreds. So views are made for the names that
-a statement has; where DuckDB then misses one, all are made and the statement is tried again. What is asked is never
-answered differently.
+a statement has, and DuckDB says from the names alone which tables there are, and what a misspelt one may have meant.
+Where it misses one that is there, all are made and the statement is tried again. What is asked is never answered
+differently.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property, partial
 from types import TracebackType
@@ -36,14 +37,16 @@ from sfcdc_assets.sql.entity_views import (
     View,
     entity_views,
     label_views,
+    macros_of_entity,
     names_of_entity,
     names_view,
     users_view,
     view,
 )
+from sfcdc_assets.sql.labels import PICKLIST_LABELS, RECORD_TYPE_NAMES
 from sfcdc_assets.sql.lookup_names import relation_of_names
 from sfcdc_assets.sql.tables_of_cuts import TablesOfCuts
-from sfcdc_assets.sql.text import Location, Rows, relation, value
+from sfcdc_assets.sql.text import Location, Rows, name, relation, value
 from sfcdc_assets.sql.users import USER, name_of_user
 from sfcdc_assets.sql.warehouse_files import WarehouseFiles, damage_named_in, location
 
@@ -61,6 +64,7 @@ OF_THE_WAREHOUSE = (
     ORGANIZATION,
 )
 """Tables that no cut names."""
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _OF_THE_CATALOGUE = frozenset({"show", "information_schema", "pragma", "sqlite_master", "pg_catalog"})
 
 
@@ -91,6 +95,8 @@ class AskedTables:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.connection.close()
+        if "_names_alone" in self.__dict__:
+            self._names_alone.close()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -125,6 +131,8 @@ class AskedTables:
     def run(self, statement: duckdb.Statement) -> duckdb.DuckDBPyConnection:
         """Run it; the connection has its result. Raises `duckdb.Error`, `CutGone`, `TableDamaged`; within `reading`, of
         a file that cannot be read only the last two."""
+        if _SHOW_TABLES.fullmatch(statement.query):
+            return self._names_alone.execute(statement)
         words = _words(statement.query)
         if not words.isdisjoint(_OF_THE_CATALOGUE) or any(word.startswith("duckdb_") for word in words):
             self.make_all()
@@ -134,8 +142,26 @@ class AskedTables:
         except duckdb.CatalogException:
             if self._made.issuperset(self.names):
                 raise
+        if words.isdisjoint(self._unnamed):
+            with suppress(duckdb.BinderException):  # no name has the columns of its table here
+                self._names_alone.execute(statement)
         self.make_all()
         return self.connection.execute(statement)
+
+    @cached_property
+    def _names_alone(self) -> duckdb.DuckDBPyConnection:
+        """A connection that has what can be asked for by name, with nothing behind it, and can read nothing."""
+        found = duckdb.connect(":memory:", config={"enable_external_access": "false", "lock_configuration": "true"})
+        macros = {each for entity in self.tables.shown for each in macros_of_entity(entity)}
+        for each in self.names:
+            kind = f"MACRO {name(each)}(asked) AS TABLE" if each in macros else f"VIEW {name(each)} AS"
+            found.execute(f"CREATE {kind} SELECT 1")
+        return found
+
+    @property
+    def _unnamed(self) -> set[str]:
+        """Views that others stand on."""
+        return {USERS, PICKLIST_LABELS, RECORD_TYPE_NAMES, *map(relation_of_names, self.tables.entities)}
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -174,9 +200,9 @@ class AskedTables:
         for table in OF_THE_WAREHOUSE:
             if table in wanted and table not in self._made:
                 self._create(self._of_the_warehouse(table))
-        for name, table in self._of_channels.items():
-            if name in wanted and name not in self._made:
-                self._create(self._of_a_channel(name, table))
+        for called, table in self._of_channels.items():
+            if called in wanted and called not in self._made:
+                self._create(self._of_a_channel(called, table))
         if CUT in wanted and CUT not in self._made:
             self._create([view(CUT, _rows_of(self.tables.cuts))])
         if TOKENS in wanted and TOKENS not in self._made:
@@ -220,11 +246,11 @@ class AskedTables:
         states = map(push_topic_state.name_of, warehouse.entities(push_topic_state.LAYER) if self._at is None else ())
         return {re.sub(r"\W", "_", table.lower()): table for table in (*event_table_names(warehouse), *states)}
 
-    def _of_a_channel(self, name: str, table: str) -> list[View]:
+    def _of_a_channel(self, called: str, table: str) -> list[View]:
         """No cut names it: its rows stand for themselves."""
         condition = None if self._at is None else f"received_at <= TIMESTAMPTZ {value(self._at.isoformat())}"
         found = readable_now(self.tables.warehouse, table, condition)
-        return [view(name, self._rows(found))] if found is not None else []
+        return [view(called, self._rows(found))] if found is not None else []
 
     def _names_of(self, entity: str) -> tuple[str, ...]:
         return names_of_entity(entity, self.tables.layers(entity))

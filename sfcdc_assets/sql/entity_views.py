@@ -100,10 +100,15 @@ class EntityTables:
 
 
 def names_of_entity(entity: str, layers: Collection[str]) -> tuple[str, ...]:
-    """Return the names that its views have, if it has tables in these layers."""
+    """Return the names that its views and macros have, if it has tables in these layers."""
     rows = entity.lower()
-    of_rows = (rows, f"{rows}_history", f"{rows}_as_of", name_of_changes(rows)) if current_state.LAYER in layers else ()
+    of_rows = (rows, f"{rows}_history", *macros_of_entity(entity)) if current_state.LAYER in layers else ()
     return (*of_rows, *(f"{rows}_{layer}" for layer in _AS_THEY_ARE if layer in layers))
+
+
+def macros_of_entity(entity: str) -> tuple[str, ...]:
+    """Return the names of those that are asked with one argument, if it has rows."""
+    return f"{entity.lower()}_as_of", name_of_changes(entity.lower())
 
 
 def entity_views(of: EntityTables, rows: Rows, at: datetime | None = None) -> Iterator[View]:

@@ -58,6 +58,7 @@ class TablesOfCuts:
         self._cut_of = _newest(cuts)
         self._layers: dict[str, list[str]] = {}
         self._named: dict[str, tuple[ReadableTable, str] | None] = {}
+        self._pairs: dict[str, Pair] = {}
         for cut in cuts:
             for layer, _, entity in (path.partition("/") for path in cut):
                 if self._cut_of[entity] is cut:
@@ -158,13 +159,16 @@ class TablesOfCuts:
 
     def pair_of(self, entity: str) -> Pair:
         """Return its `current_state` and `history` at the cut, for what has changed in them. Raises as `of`."""
+        if entity in self._pairs:
+            return self._pairs[entity]
         cut = self.cut_of(entity)
         opened = {
             layer: Table(f"{layer}/{entity}", cut[f"{layer}/{entity}"])
             for layer in (current_state.LAYER, history.LAYER)
             if layer in self.layers(entity)
         }
-        return Pair(entity, opened[current_state.LAYER], opened.get(history.LAYER))
+        self._pairs[entity] = Pair(entity, opened[current_state.LAYER], opened.get(history.LAYER))
+        return self._pairs[entity]
 
     def tokens(self) -> Iterator[Token]:
         """Yield the token of each entity that may be opened, at its cut."""

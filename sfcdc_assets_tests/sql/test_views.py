@@ -170,10 +170,45 @@ def test_tables_join_and_other_views_are_there(asked: Asked, views: AskedTables)
 def test_only_what_is_asked_for_is_opened(views: AskedTables) -> None:
     rows_of(views, "SELECT 1 AS one")
     rows_of(views, "SELECT count(*) FROM account")
-    made = {
-        row[0] for row in views.connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    assert made_in(views) == {
+        "user_names",
+        "account",
+        "account_history",
+        "account_text_fields",
+        "account_gap_reconciliation",
     }
-    assert made == {"user_names", "account", "account_history", "account_text_fields", "account_gap_reconciliation"}
+
+
+def made_in(views: AskedTables) -> set[str]:
+    found = views.connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    return {row[0] for row in found}
+
+
+def test_what_tables_there_are_is_said_without_opening_them(views: AskedTables) -> None:
+    names = {row["name"] for row in rows_of(views, "-- all of them\nshow  tables;")}
+    assert made_in(views) == set()
+    views.make_all()
+    everything = {row[0] for row in views.connection.execute("SHOW TABLES").fetchall()}
+    assert names == everything - {"user_names"}, "what other views stand on is not asked for"
+
+
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ("SELECT * FROM acount", "account"),
+        ("SELECT * FROM acount_as_of('2026-01-01')", "account_as_of"),
+        ('WITH found AS (SELECT "Id" FROM acounts) SELECT count(*) FROM found', "account"),
+    ],
+)
+def test_a_misspelt_table_opens_no_other(views: AskedTables, query: str, meant: str) -> None:
+    (statement,) = views.connection.extract_statements(query)
+    with pytest.raises(duckdb.CatalogException, match=f'Did you mean "{meant}"'):
+        views.run(statement)
+    assert made_in(views) == set()
+
+
+def test_what_other_views_stand_on_can_be_asked_for_all_the_same(views: AskedTables) -> None:
+    assert rows_of(views, "SELECT count(*) > 0 AS found FROM user_names") == [{"found": True}]
 
 
 # -- the command
