@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -254,6 +254,8 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
         if status.waiting_because:
             yield f"No copy was begun at the last look: {status.waiting_because}."
     yield from sentences(status.refused_reads)
+    for why in sorted({entity.not_fed for entity in status.entities if entity.not_fed}):
+        yield _not_fed([entity.entity for entity in status.entities if entity.not_fed == why], why)
     for entity in status.entities:
         for why in entity.missed:
             yield f"{why}. It is suspect until it was read again; put back what was taken away, and that follows."
@@ -309,6 +311,13 @@ def _waiting(waiting: Mapping[str, int | None]) -> str:
     return f"{len(waiting)} {noun} for a snapshot{size}{unknown}; next: {', '.join(list(waiting)[:NEXT_SHOWN])}."
 
 
+def _not_fed(entities: Sequence[str], why: str) -> str:
+    more = f" and {len(entities) - NEXT_SHOWN} others" if len(entities) > NEXT_SHOWN else ""
+    verb, tables = ("is", "its tables stay") if len(entities) == 1 else ("are", "their tables stay")
+    listed = ", ".join(entities[:NEXT_SHOWN])
+    return f"{listed}{more} {verb} not fed by these settings, and {tables} as they are: {why}."
+
+
 def _filtered(entity: EntityStatus) -> str:
     audited = f"last audited {entity.last_audit}" if entity.last_audit else "never audited"
     return (
@@ -350,6 +359,8 @@ def _state(entity: EntityStatus) -> str:
         return "damaged"
     if entity.snapshot is not None and not entity.snapshot.complete:
         return f"snapshot {entity.snapshot.number} at {counted(entity.snapshot.rows, 'row')}"
+    if entity.not_fed:
+        return "not fed"
     if entity.applied is None:
         return "not copied yet" if entity.snapshot is None else "snapshot taken, not built yet"
     if entity.new_channel:

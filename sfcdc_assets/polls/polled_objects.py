@@ -72,6 +72,11 @@ class PollSettings:
         return any(each.lower() == entity.lower() for each in self.objects)
 
 
+def is_named(entity: str, patterns: Sequence[str]) -> bool:
+    """Return whether one of these names or patterns, in any case, matches an object."""
+    return any(_matches(each, entity) for each in patterns)
+
+
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -105,8 +110,8 @@ def polled_objects(
             polled.add(each.name)
         else:
             left_out[each.name] = why
-    excluded = {name for name in polled if any(_matches(each, name) for each in settings.exclude)}
-    out = {name: why for name, why in left_out.items() if not any(_matches(each, name) for each in settings.exclude)}
+    excluded = {name for name in polled if is_named(name, settings.exclude)}
+    out = {name: why for name, why in left_out.items() if not is_named(name, settings.exclude)}
     return PollSelection(tuple(sorted(polled - excluded)), dict(sorted(out.items())))
 
 

@@ -100,7 +100,11 @@ class _Report(Collector):
         yield gauge("suspect_rows", "Of these, records that are suspect.", lambda of: of.suspects)
         yield gauge("waiting_events", "Landed events that are not applied.", lambda of: of.waiting_events)
         yield gauge("lag_seconds", "Since the oldest of them was committed in the org.", lambda of: of.lag_seconds)
-        yield gauge("up_to_date", "1 if all that has landed is applied.", lambda of: of.up_to_date)
+        yield gauge(
+            "up_to_date",
+            "1 if something feeds it, and all that has landed is applied.",
+            lambda of: of.up_to_date,
+        )
         yield gauge(
             "refused_reads", "1 if a read of the org was refused or not believed.", lambda of: of.entity in refused
         )

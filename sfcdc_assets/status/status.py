@@ -18,6 +18,7 @@ from sfcdc_assets.lake.store.left_out_objects import left_out_objects
 from sfcdc_assets.lake.store.pending_events import read_pending
 from sfcdc_assets.lake.store.poll_notes import PollNote, polls_stopped, read_poll_notes
 from sfcdc_assets.lake.store.request_ledger import read_ledger
+from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.audits import last_audits
 from sfcdc_assets.lake.tables.channel_members import filters_of
 from sfcdc_assets.lake.tables.consistent_cuts import NAME as CUTS
@@ -33,6 +34,7 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshot_plan import planned, why_no_copy_began
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.same_organization import owner_of
+from sfcdc_assets.polls.polled_objects import is_named
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import all_side_by_side
 from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
@@ -89,6 +91,8 @@ def status_of(warehouse: Warehouse, settings: Settings, now_ms: int | None = Non
         _channel(warehouse, events if feeds_entities(channel) else of_events.get(channel), channel, damaged)
         for channel in settings.channels
     )
+    all_read = all(each.read_at for each in channels if each.channel in changes)
+    entities = tuple(_with_feed(each, settings, all_read=all_read) for each in entities)
     of_entities = [each for look in looks.values() for each in look.damage]
     _note_once(damaged, *of_entities, damage_of_table(warehouse, None, opened(warehouse, SCHEMAS)))
     wanted = {name: look for name, look in sound.items() if not settings.entities or name in settings.entities}
@@ -319,6 +323,21 @@ def _with_stop(warehouse: Warehouse, status: ChannelStatus) -> ChannelStatus:
     if stopped is None:
         return status
     return replace(status, stopped_because=stopped.why, stopped_since=_iso(stopped.since_ms))
+
+
+def _with_feed(status: EntityStatus, settings: Settings, *, all_read: bool) -> EntityStatus:
+    """Return the status of built tables with why nothing feeds them, where that is so: they are not up to date then,
+    whatever has landed. `all_read`: every channel was; one that never was may carry any object."""
+    if current_state.LAYER not in status.sizes:
+        return status
+    entity, channel, why = status.entity, status.channel, None
+    if settings.entities and entity not in settings.entities:
+        why = "SFCDC_ENTITIES does not name it"
+    elif channel == POLLED and is_named(entity, settings.poll_exclude):
+        why = "SFCDC_POLL_EXCLUDE names it"
+    elif status.new_channel is None and channel in (None, POLLED) and all_read and not is_named(entity, settings.poll):
+        why = "no channel of SFCDC_CHANNELS carries it, and SFCDC_POLL does not name it"
+    return status if why is None else replace(status, not_fed=why, up_to_date=False)
 
 
 def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote]) -> EntityStatus:

@@ -79,10 +79,11 @@ class TableSize:
 class EntityStatus:
     """An entity's tables. `channel` is the one that they rest on, `new_channel` one that comes before it by now;
     `applied` the position up to which its events are in `current_state`, whose Delta version is `version`; `missed` why
-    changes may have raised no event that is not made up for yet. Of a polled entity, `polled_until`: up to when its
-    changes were seen (UTC, by the org's clock); `not_polled`: why its last poll failed. So many events, or polled
-    records, wait to be applied (`waiting_events`), the oldest committed in the org, or read, `lag_seconds` ago, None
-    where that cannot be read; `sizes` by layer."""
+    changes may have raised no event that is not made up for yet; `not_fed` why the settings let nothing feed the
+    tables, which stay as they are. Of a polled entity, `polled_until`: up to when its changes were seen (UTC, by the
+    org's clock); `not_polled`: why its last poll failed. So many events, or polled records, wait to be applied
+    (`waiting_events`), the oldest committed in the org, or read, `lag_seconds` ago, None where that cannot be read;
+    `sizes` by layer."""
 
     entity: str
     snapshot: SnapshotStatus | None = None
@@ -93,6 +94,7 @@ class EntityStatus:
     applied: int | None = None
     up_to_date: bool = False
     new_channel: str | None = None
+    not_fed: str | None = None
     version: int | None = None
     open_suspects: Mapping[str, int] = field(default_factory=dict)
     filter_expression: str | None = None

@@ -42,3 +42,7 @@ def refusal(result: Result) -> str:
     assert lines[0].startswith("sfcdc: ")
     assert "Traceback" not in lines[0]
     return lines[0]
+
+
+def in_one_line(result: Result) -> str:
+    return result.stdout.replace("\n", " ")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import Result
 
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
@@ -19,7 +18,7 @@ from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.org_connection.open_org import connect_for
 from sfcdc_assets.polls import known_objects
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import only_settings_of_tests, served
 from sfcdc_assets_tests.pipeline.story import go_on
@@ -134,10 +133,6 @@ def test_what_is_left_out_is_reported_with_the_reason_by_status_and_doctor(org: 
     assert "a query has to name the part" in found
     assert "Files are not copied: Body" in found
     assert "ChangeEvent" not in found
-
-
-def in_one_line(result: Result) -> str:
-    return result.stdout.replace("\n", " ")
 
 
 def test_every_command_knows_them(org: EmulatedPipeline) -> None:
