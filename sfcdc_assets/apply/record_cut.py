@@ -2,20 +2,29 @@
 
 An entity that does not stand there lags. It is in the cut all the same, as of its own last batch, which also ends
 between two transactions, and the cut says so: one entity that fails, or that nobody can read, stops no cut. One whose
-tables are damaged is in it as it was in the cut before.
+tables are damaged is in it as it was in the cut before, and so is one that nothing feeds by the settings of the process
+that notes the cut: another process may, and if none does, its tables stay as they are and can be asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables import current_state, history
-from sfcdc_assets.lake.tables.consistent_cuts import Cut, Lagging, add_cut, latest_cut, newest_cuts, was_rebuilt_after
+from sfcdc_assets.lake.tables.consistent_cuts import (
+    NOT_FED,
+    Cut,
+    Lagging,
+    add_cut,
+    latest_cut,
+    newest_cuts,
+    was_rebuilt_after,
+)
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
@@ -90,7 +99,7 @@ def note_cut_of(
     for state in states:
         if why[state.entity] == AHEAD and _stands_in(warehouse, newest, state, position):
             why[state.entity] = ""
-    lagged = {each.entity: each.reason for each in newest.lagging} if newest is not None else {}
+    lagged = {each.entity: each.reason for each in newest.in_trouble} if newest is not None else {}
     ahead = {entity for entity, reason in why.items() if reason == AHEAD}
     is_unproven = bool(ahead) and newest is None and not waits_for_first
     next_run = {state.entity for state in states if why[state.entity] and state.has_work} - ahead - set(failed)
@@ -116,6 +125,11 @@ def note_cut_of(
             lagging.append(_lagging(state, reason, newest, shown, now))
     if not any(path.startswith(f"{current_state.LAYER}/") for path in tables):
         return CutNoted(None)
+    if newest is not None:
+        kept = _left_out(warehouse, newest, why.keys(), position, now)
+        tables |= kept.tables
+        lagging += kept.lagging
+        as_of |= kept.as_of
     committed = max(as_of.values(), default=None) if polled else events.last_commit_timestamp(channel, position)
     cut = Cut(
         channel,
@@ -125,9 +139,44 @@ def note_cut_of(
         lagging=tuple(sorted(lagging, key=lambda each: each.entity)),
         as_of=as_of,
     )
-    if newest is not None and len(lagging) == len(states) and (newest.tables, newest.lagging) == (tables, cut.lagging):
+    if newest is not None and all(why.values()) and (newest.tables, newest.lagging) == (tables, cut.lagging):
         return CutNoted(None, rows_are_ahead=bool(ahead))
     return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven)
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """What a cut has of entities that were not brought to it: as in `Cut`."""
+
+    tables: dict[str, int] = field(default_factory=dict)
+    lagging: list[Lagging] = field(default_factory=list)
+    as_of: dict[str, datetime] = field(default_factory=dict)
+
+
+def _left_out(warehouse: Warehouse, newest: Cut, fed: Collection[str], position: int, now: datetime) -> _LeftOut:
+    """Return what the newest cut has of entities that are not `fed` by who notes the next one: they are in that as they
+    were, and lag where the position has moved on. Not those that another channel's cut has by now, nor those whose
+    tables somebody has removed; of one that was rebuilt the new tables."""
+    found, left = _LeftOut(), sorted({path.partition("/")[2] for path in newest.tables} - set(fed))
+    others = [cut for cut in newest_cuts(warehouse) if cut.channel != newest.channel] if left else []
+    for entity in left:
+        tables, name = newest.tables_of(entity), current_state.name_of(entity)
+        if any(cut.tables.get(name, -1) >= tables.get(name, 0) for cut in others):
+            continue
+        before, was_rebuilt = newest.lag_of(entity), any(was_rebuilt_after(warehouse, newest, path) for path in tables)
+        at = before.position if before is not None else newest.position
+        if was_rebuilt:
+            (state,) = entity_states(warehouse, {entity: newest.channel}, clock.now_ms())
+            if name not in state.versions:
+                continue
+            tables, at = dict(state.versions), state.applied
+        found.tables.update(tables)
+        if before is not None or was_rebuilt or position > newest.position:
+            since = before.since if before is not None else now
+            found.lagging.append(Lagging(entity, at, newest.time_of(entity), since, NOT_FED))
+        elif entity in newest.as_of:
+            found.as_of[entity] = newest.as_of[entity]
+    return found
 
 
 def note_history(warehouse: Warehouse, entity: str) -> bool:

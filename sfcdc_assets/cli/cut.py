@@ -28,7 +28,10 @@ def cut(
         str | None, typer.Option(help="Show the cut of this channel; by default of the first configured.")
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail when an entity lags, and name each that does.")
+        bool,
+        typer.Option(
+            "--strict", help="Fail when an entity lags, and name each that does; not where the settings leave it out."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: table path -> Delta version.")] = False,
 ) -> None:
@@ -41,8 +44,8 @@ def cut(
     wanted = channel or next(iter(settings.feeding_channels), settings.channels[0])
     opened = open_cut(settings.warehouse, channel=wanted, at=moment_of(at, "--at") if at is not None else None)
     (found,) = opened.cuts
-    if strict and found.lagging:
-        raise EntitiesLag(found.lagging)
+    if strict and found.in_trouble:
+        raise EntitiesLag(found.in_trouble)
     list(opened.values())  # raises where a version is gone: what is printed can be opened
     committed = _iso(found.commit_timestamp)
     as_of = opened.as_of

@@ -155,7 +155,7 @@ def _cuts(warehouse: Warehouse, channels: Sequence[str]) -> tuple[dict[str, CutS
             cut.position,
             cut.commit_timestamp.isoformat(timespec="seconds") if cut.commit_timestamp else None,
             cut.applied_at.isoformat(timespec="seconds") if cut.applied_at else None,
-            len(cut.lagging),
+            len(cut.in_trouble),
         )
         for channel, cut in found.items()
         if cut is not None

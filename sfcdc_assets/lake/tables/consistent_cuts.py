@@ -59,6 +59,10 @@ below the warehouse -> Delta version. `applied_at`: when the cut was reached, by
 `as_of`: as in `Cut`."""
 
 
+NOT_FED = "nothing feeds it by the settings of who noted the cut"
+"""Why an entity lags that the settings leave out."""
+
+
 @dataclass(frozen=True)
 class Lagging:
     """An entity of the channel that does not stand at the cut's position.
@@ -99,6 +103,11 @@ class Cut:
     """Polled entity -> up to when its tables have all changes of the org, by the org's clock: each has been asked at a
     time of its own. None of them is later than `commit_timestamp`. Empty for a channel of events, whose order all
     entities share."""
+
+    @property
+    def in_trouble(self) -> tuple[Lagging, ...]:
+        """Those that lag, but for those that the settings leave out: that is meant."""
+        return tuple(each for each in self.lagging if each.reason != NOT_FED)
 
     def time_of(self, entity: str) -> datetime | None:
         """Return as of when the entity's tables are in it."""

@@ -13,14 +13,16 @@ NAME = "stands_at_the_cut"
 DESCRIPTION = (
     "Fails for entities that have been lagging behind the consistent cuts for more than "
     "SFCDC_FRESHNESS_MINUTES: they could not be applied or read, and readers of a cut see them as they were. For "
-    "one with a damaged table it fails at once. Reads the newest cuts only."
+    "one with a damaged table it fails at once; one that the settings leave out is none of them. Reads the newest "
+    "cuts only."
 )
 
 
 def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     """Return the check's result now."""
     now = clock.now_ms() / 1000
-    lagging = {each.entity: each for cut in newest_cuts(warehouse) for each in cut.lagging}
+    cuts = [cut for cut in newest_cuts(warehouse) if cut.channel in settings.feeding_channels]
+    lagging = {each.entity: each for cut in cuts for each in cut.in_trouble}
     late = [
         each
         for each in lagging.values()

@@ -19,7 +19,7 @@ from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
 from sfcdc_assets.apply.record_cut import note_cut_of
 from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.lake.delta.table_changes import seen
-from sfcdc_assets.lake.tables.consistent_cuts import Cut
+from sfcdc_assets.lake.tables.consistent_cuts import Cut, latest_cut
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
@@ -194,6 +194,7 @@ def due(
             assets, instance, opened.warehouse, last_look.held, last_look.entities, at_once=timeouts is not TICK
         )
     last_look.cut = None
+    last_look.is_known |= not last_look.was_busy
     last_look.at, last_look.full_look_at, last_look.complete_position = now, now, report.complete_position
     return dg.SensorResult(
         run_requests=result.run_requests,
@@ -261,7 +262,10 @@ def _due_now(
     # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
     waits = report.has_answered or bool(requests) or not retries_at_once
     _look_at_cut(opened, states, report, has_work=bool(work[SYNC]), is_sync_due=is_sync_due, waits_for_first=waits)
-    events = _of_cut(assets, instance, warehouse, last_look.cut) if last_look.cut is not None else []
+    if last_look.cut is not None:
+        events = _of_cut(assets, instance, warehouse, last_look.cut)
+    else:
+        events = [] if last_look.is_known else _of_cut_of_others(assets, instance, warehouse, channel)
     last_look.is_copying = bool(busy[SNAPSHOT]) or any(each.job_name == assets.name(SNAPSHOT) for each in requests)
     last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
@@ -299,6 +303,16 @@ def _look_at_cut(
 def _of_cut(assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, cut: Cut) -> list[Event]:
     """Return the materializations of a cut that a tick noted, and of the entities that it brings."""
     events = [cut_materialization(assets.keys, warehouse, cut), *unreported_doors(assets, instance, warehouse, cut)]
+    return [with_new_columns(instance, event) for event in events]
+
+
+def _of_cut_of_others(
+    assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, channel: str
+) -> list[Event]:
+    """Return the materializations of the entities of the newest cut that this instance does not know: another process
+    noted it, `sfcdc sync` in a terminal or one that died before its report. Each would wait for its next change."""
+    newest = latest_cut(warehouse, channel)
+    events = unreported_doors(assets, instance, warehouse, newest) if newest is not None else []
     return [with_new_columns(instance, event) for event in events]
 
 

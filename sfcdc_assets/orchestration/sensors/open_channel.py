@@ -53,6 +53,8 @@ class LastLook:
     cut_owed: bool = True
     cut: Cut | None = None
     """The last one that was noted by a tick, and is not reported yet."""
+    is_known: bool = False
+    """What was there when the channel was opened is reported."""
     is_unproven: bool = False
     """The channel's first cut was noted just now, before the stream was heard of."""
     versions: Mapping[str, int] = field(default_factory=dict)

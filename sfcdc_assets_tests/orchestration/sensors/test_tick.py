@@ -24,6 +24,7 @@ from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
@@ -316,3 +317,19 @@ def test_a_new_process_owes_no_cut_that_is_noted_already(weather: Stream, server
         assert materialized_cuts(again.ticks_and_runs(60)) == 0
     finally:
         again.die()
+
+
+def test_what_another_process_has_brought_to_a_cut_is_reported_once_by_one_that_begins(
+    weather: Stream, server: CodeServer
+) -> None:
+    """Else the assets downstream of a first `sfcdc sync` in a terminal wait for each entity's next change."""
+    server.ticks_and_runs(60)
+    server.die()
+    with instance_in_memory() as another:
+        again = CodeServer(weather, another)
+        try:
+            results = again.ticks_and_runs(60)
+        finally:
+            again.die()
+    events = [event for each in results for event in each.asset_events if isinstance(event, dg.AssetMaterialization)]
+    assert [event.asset_key for event in events].count(ASSETS.keys.of_entity("Account")) == 1
