@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from rich.text import Text
 from sfcdc_assets.cli.demo_parts.demo_progress import Steps
 from sfcdc_assets.cli.emulator_parts.extra import require_emulator
 from sfcdc_assets.cli.syncing.sync_summary import suspect_records
-from sfcdc_assets.cli.terminal.output import Screen
+from sfcdc_assets.cli.terminal.output import Screen, say
 from sfcdc_assets.cli.terminal.stopping import drawing, stops_at_once
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
@@ -156,6 +157,8 @@ def demo(
         ("every table equals the org", Text("yes", "green") if equal else Text("no", "red")),
     ]
     Screen().print(_summary(rows))
+    ask = f"SFCDC_WAREHOUSE={shlex.quote(warehouse.root)} sfcdc sql"
+    say(f"""The org has ended, its tables stay. Ask them: {ask} 'SELECT * FROM account LIMIT 5'""", err=True)
     if healing.left or not equal or len(reports) != len(COPIED):
         raise typer.Exit(3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import re
@@ -18,6 +19,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.clock import using
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
+from sfcdc_assets_tests.cli.command import console_script
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -39,6 +41,10 @@ def test_the_demo_ends_with_every_table_equal_to_the_org(tmp_path: Path) -> None
     assert "every table equals the org │ yes" in done.stdout
     assert "│ 40, 35 of them polled" in done.stdout
     assert re.search(r"^First table: \w+, \d+ s after the org was up\.$", done.stderr, re.MULTILINE)
+    proposed = re.search(r"Ask them: SFCDC_WAREHOUSE=(\S+) sfcdc (sql) '(.+)'$", " ".join(done.stderr.split()))
+    assert proposed is not None
+    asked = console_script(*proposed.groups()[1:], "--json", SFCDC_WAREHOUSE=str(tmp_path / proposed[1]))
+    assert len(json.loads(asked.stdout)) == 5, asked.stderr
 
 
 def test_the_demos_org_answers_from_a_process_of_its_own_that_ends_with_its_caller(tmp_path: Path) -> None:
