@@ -177,14 +177,15 @@ class DagsterServer:
                     figures.setdefault(entry["label"], []).append(float(number))
         return figures
 
-    def launch(self, job: str, **config: object) -> None:
-        """Launch a job, as the button in the UI does."""
+    def launch(self, job: str, **config: object) -> str:
+        """Launch a job, as the button in the UI does; its run's id."""
         answer = self.query(
-            "mutation($p: ExecutionParams!)"
-            " { launchRun(executionParams: $p) { __typename ... on PythonError { message } } }",
+            "mutation($p: ExecutionParams!) { launchRun(executionParams: $p)"
+            " { __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }",
             p={"selector": {**_REPOSITORY, "jobName": f"salesforce_{job}"}, "runConfigData": config},
         )
         assert answer["launchRun"]["__typename"] == "LaunchRunSuccess", answer
+        return str(answer["launchRun"]["run"]["runId"])
 
     def steps(self, run_id: str) -> list[str]:
         """Steps of a run that ended well, in order."""
@@ -226,12 +227,9 @@ class DagsterServer:
 
     def ends(self, job: str, status: str, seconds: float, **config: object) -> str:
         """Launch a job; its run's id when that has ended so."""
-        before = set(self.run_ids(job, status))
-        self.launch(job, **config)
-        (ended,) = self.wait(
-            lambda: set(self.run_ids(job, status)) - before, seconds, f"a run of {job} to end as {status}"
-        )
-        return str(ended)
+        launched = self.launch(job, **config)
+        self.wait(lambda: launched in self.run_ids(job, status), seconds, f"a run of {job} to end as {status}")
+        return launched
 
     def partition_counts(self, asset: str) -> dict[str, int]:
         """How many partitions of an asset are materialized, failed, and under way."""
