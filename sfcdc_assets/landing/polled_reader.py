@@ -171,7 +171,7 @@ class PolledReader:
         report: LandingReport,
         tries: int = TRIES,
     ) -> dict[str, PollNote]:
-        """Return the notes of these objects after their polls. One of which somebody else has read records meanwhile, or
+        """Return the notes of these objects after their polls. One whose records somebody else has read meanwhile, or
         whose fields are others by now, is asked once more, a few times."""
         notes: dict[str, PollNote] = {}
         overtaken: list[str] = []
