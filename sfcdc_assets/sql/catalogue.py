@@ -111,8 +111,8 @@ LOADED_AT = "_commit_timestamp"
 
 
 def sources_yml(views: Iterable[DescribedView], source: DbtSource) -> str:
-    """YAML. Texts are written as JSON writes them, which YAML reads as they are. dbt takes descriptions for templates: a
-    label of the org could keep its project from being read, or show its environment, so each is one that shows it."""
+    """YAML. Texts are written as JSON writes them, which YAML reads as they are. dbt takes descriptions for templates:
+    a label of the org could keep its project from being read, or show its environment, so each is one that shows it."""
     return "\n".join(_lines(views, source)) + "\n"
 
 
