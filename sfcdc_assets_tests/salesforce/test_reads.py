@@ -122,14 +122,21 @@ def test_a_next_page_that_is_no_path_of_the_org_is_not_followed(org, session, fo
 
 
 def test_a_refused_query_carries_the_query_and_the_reason_on_one_line(org, session):
-    text = "\nSELECT Id, Nope FROM Account\n           ^\nERROR at Row:1:Column:12\nNo such column 'Nope'"
+    many = ", ".join(f"Field_{number}__c" for number in range(100))
+    text = f"\nSELECT {many}, Nope FROM Account\n           ^\nERROR at Row:1:Column:12\nNo such column 'Nope'"
     org.on("GET", "query/", refusal(400, "INVALID_FIELD", text))
-    with pytest.raises(
-        QueryRefused, match=r"INVALID_FIELD: SELECT Id, Nope FROM Account \^ ERROR.*was: SELECT"
-    ) as caught:
-        list(query_rows(session, "SELECT Id, Nope FROM Account"))
+    with pytest.raises(QueryRefused, match=r"INVALID_FIELD: No such column 'Nope'. The query was: SELECT") as caught:
+        list(query_rows(session, f"SELECT {many}, Nope FROM Account"))
     assert "\n" not in str(caught.value)
     assert caught.value.error_code == "INVALID_FIELD"
+
+
+def test_an_object_that_the_user_does_not_see_is_no_matter_of_fields(org, session):
+    text = "\nSELECT Id FROM Account\n               ^\nERROR at Row:1:Column:16\nsObject type 'Account' is wrong."
+    org.on("GET", "query/", refusal(400, "INVALID_TYPE", text))
+    with pytest.raises(QueryRefused, match=r"sObject type 'Account' is wrong\..* View All Records") as caught:
+        list(query_rows(session, "SELECT Id FROM Account"))
+    assert "field" not in str(caught.value)
 
 
 def test_a_count_is_one_request(org, session):
