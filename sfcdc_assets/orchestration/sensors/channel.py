@@ -19,7 +19,7 @@ from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
 from sfcdc_assets.apply.record_cut import note_cut_of
 from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.lake.delta.table_changes import seen
-from sfcdc_assets.lake.tables.consistent_cuts import Cut
+from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
@@ -268,7 +268,7 @@ def _due_now(
         last_look.is_unproven = noted.is_unproven
         last_look.versions = versions
         last_look.cut = noted.cut or last_look.cut
-    events = _of_cut(assets, instance, warehouse, last_look.cut) if last_look.cut is not None else []
+    events = _of_cuts(assets, instance, opened, looks_back=not (last_look.knows_of_reports or retries_at_once))
     last_look.is_copying = bool(busy[SNAPSHOT]) or any(each.job_name == assets.name(SNAPSHOT) for each in requests)
     last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
@@ -279,9 +279,16 @@ def _due_now(
     )
 
 
-def _of_cut(assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, cut: Cut) -> list[Event]:
-    """Return the materializations of a cut that a tick noted, and of the entities that it brings."""
-    events = [cut_materialization(assets.keys, warehouse, cut), *unreported_doors(assets, instance, warehouse, cut)]
+def _of_cuts(assets: OrgAssets, instance: dg.DagsterInstance, opened: OpenChannel, *, looks_back: bool) -> list[Event]:
+    """Return the materializations of a cut that a tick noted, and of the entities that it brings; `looks_back`: where
+    there is none, of those of the newest cut, as the process that noted it may have ended before it told of them."""
+    warehouse, last_look, events = opened.warehouse, opened.last_look, list[Event]()
+    if last_look.cut is not None:
+        events = [cut_materialization(assets.keys, warehouse, last_look.cut)]
+    cut = last_look.cut or (latest_cut(warehouse, opened.channel) if looks_back else None)
+    if cut is not None:
+        events += unreported_doors(assets, instance, warehouse, cut)
+    last_look.knows_of_reports = True
     return [with_new_columns(instance, event) for event in events]
 
 

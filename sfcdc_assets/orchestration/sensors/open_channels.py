@@ -73,6 +73,8 @@ class LastLook:
     cut_owed: bool = True
     cut: Cut | None = None
     """The last one that was noted by a tick, and is not reported yet."""
+    knows_of_reports: bool = False
+    """Entities that the newest cut has and a process that ended did not report were looked for."""
     is_unproven: bool = False
     """The channel's first cut was noted just now, before the stream was heard of."""
     versions: Mapping[str, int] = field(default_factory=dict)

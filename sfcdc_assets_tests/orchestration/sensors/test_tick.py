@@ -316,3 +316,21 @@ def test_a_new_process_owes_no_cut_that_is_noted_already(weather: Stream, server
         assert materialized_cuts(again.ticks_and_runs(60)) == 0
     finally:
         again.die()
+
+
+def test_an_entity_that_nobody_was_told_of_because_a_process_ended_is_reported_by_the_next_one_once(
+    weather: Stream, server: CodeServer
+) -> None:
+    assert server.ticks_and_runs(60) is not None  # what these ticks report is lost: they die with their process
+    server.die()
+    door, told = ASSETS.keys.of_entity("Account"), []
+    for _ in range(2):
+        again = CodeServer(weather, server.instance)
+        try:
+            events = [event for result in again.ticks(2 * LOOK_SECONDS) for event in result.asset_events]
+        finally:
+            again.die()
+        told.append([event.asset_key for event in events].count(door))
+        for event in events:
+            server.instance.report_runless_asset_event(event)
+    assert told == [1, 0]
