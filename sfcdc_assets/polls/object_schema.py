@@ -75,7 +75,8 @@ def schema_of(
 
 def is_for(schema_json: str, wanted: Collection[str] | None) -> bool:
     """Return whether the schema of a polled object was made for these `wanted` fields."""
-    return json.loads(schema_json).get(_WANTED) == (None if wanted is None else _in_one_case(wanted))
+    found: list[str] | None = json.loads(schema_json).get(_WANTED)
+    return found == (None if wanted is None else _in_one_case(wanted))
 
 
 def _in_one_case(names: Collection[str]) -> list[str]:

@@ -250,3 +250,16 @@ def test_an_object_that_a_run_reads_back_at_the_moment_is_polled_all_the_same(or
     org.sync()
     rows = org.rows("Case")
     assert {rows[each]["Description"] for each in ids(org.org, "Case")[:2]} == {"polled beside a read-back"}
+
+
+def test_a_search_for_what_was_deleted_for_good_goes_on_after_another_object_was_searched_before_it(
+    org: EmulatedPipeline,
+) -> None:
+    org.sync()
+    with org.org.transaction() as work:
+        work.hard_delete("Case", ids(org.org, "Case")[-1])
+    with reading(org) as (_, connected, warehouse):
+        deletes = HardDeletes(warehouse, connected)
+        assert deletes.search("Case", 1, 1) == (False, 0)  # the records are counted
+        assert deletes.search("Lead", 1, 5) == (True, 4)
+        assert deletes.search("Case", 1, 5) == (True, 3), "what was deleted is asked for, and what is left is counted"
