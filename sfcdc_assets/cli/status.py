@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -32,6 +33,8 @@ from sfcdc_assets.status.status_report import (
 from sfcdc_assets.timeline.suspect import Reason
 
 LOST_CHECKPOINTS_SHOWN = 5
+UNREAD_SECONDS = 3_600
+"""After so long without an answer of a channel, "up to date" in the tables is as of then, which is said."""
 NEXT_SHOWN = 3
 _CHANNEL_COLUMNS = (
     Column("channel"),
@@ -243,6 +246,11 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
                 f"{channel.channel}: no object could be asked since {channel.stopped_since}: "
                 f"{channel.stopped_because.rstrip('.')}. Changes after that are not in the tables yet."
             )
+        elif channel.read_at and status.at and _seconds(channel.read_at, status.at) > UNREAD_SECONDS:
+            yield (
+                f"{channel.channel} was last read at {channel.read_at}; what has happened in the org since is in no "
+                "table. See whether Dagster, or what calls `sfcdc sync`, is at work."
+            )
         for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
             yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
         if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
@@ -288,6 +296,10 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
         )
     yield from _formulas(status.formulas)
     yield from _privacy(status.privacy)
+
+
+def _seconds(since: str, until: str) -> float:
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
 
 
 def _formulas(formulas: Mapping[str, FormulaStatus]) -> Iterator[str]:

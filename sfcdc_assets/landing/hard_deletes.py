@@ -55,7 +55,8 @@ class HardDeletes:
 
     def __init__(self, warehouse: Warehouse, org: OrgConnection) -> None:
         self._warehouse, self._org = warehouse, org
-        self._under_way: _Search | None = None
+        self._under_way: dict[str, _Search] = {}
+        """By object: one that another is searched before goes on afterwards."""
 
     def search(self, entity: str, position: int, most_requests: int, since_ms: int = 0) -> tuple[bool, int]:
         """Search one object, all of whose reads are in its table, from where the last search of it stopped; returns
@@ -81,20 +82,20 @@ class HardDeletes:
                 elif (window := sweep.to_list()) is not None:
                     self._compare(entity, sweep, window, position)
         except Exception:
-            self._under_way = None
+            self._under_way.pop(entity, None)
             raise
         if sweep.is_over:
-            self._under_way = None
+            del self._under_way[entity]
         return sweep.is_over, left
 
     def _search_of(self, entity: str) -> _Search:
-        if self._under_way is None or self._under_way.entity != entity:
+        if entity not in self._under_way:
             table = CurrentState.open(self._warehouse, entity)
             assert table is not None, entity
             ids, erased = table.living_ids(), erased_records(self._warehouse)
             has_erased = any(each[:3].decode() in erased.prefixes for each in ids[:1])  # all begin alike
-            self._under_way = _Search(entity, Sweep(ids), has_erased)
-        return self._under_way
+            self._under_way[entity] = _Search(entity, Sweep(ids), has_erased)
+        return self._under_way[entity]
 
     def _ask(self, search: _Search, position: int, since_ms: int) -> None:
         """Make suspect what the org says was deleted, of what the table has. One that does not say it loses nothing."""

@@ -171,8 +171,8 @@ class PolledReader:
         report: LandingReport,
         tries: int = TRIES,
     ) -> dict[str, PollNote]:
-        """Return the notes of these objects after their polls. One of which somebody else has read records meanwhile is
-        asked once more, a few times."""
+        """Return the notes of these objects after their polls. One whose records somebody else has read meanwhile, or
+        whose fields are others by now, is asked once more, a few times."""
         notes: dict[str, PollNote] = {}
         overtaken: list[str] = []
         polls: list[ObjectPoll] = []
@@ -192,8 +192,7 @@ class PolledReader:
             if isinstance(landed, Polled):
                 notes[poll.entity] = landed.note
                 report.events[poll.entity] += landed.rows
-            elif isinstance(landed, ConcurrentCommit) and tries > 1:
-                self._seen.pop(poll.entity, None)  # what was read may not be in the table
+            elif self._is_asked_again(poll, landed) and tries > 1:
                 overtaken.append(poll.entity)
             else:
                 notes[poll.entity] = self._not_polled(poll.entity, landed)
@@ -205,21 +204,27 @@ class PolledReader:
         seen = self._seen.setdefault(entity, SeenRecords())
         return ObjectPoll(self._warehouse, self._org, entity, self._notes.get(entity, PollNote()), seen, covered_ms)
 
+    def _is_asked_again(self, poll: ObjectPoll, error: Exception) -> bool:
+        """Return whether the object would not be asked or answered now as it was. Raises what concerns all objects."""
+        self._seen.pop(poll.entity, None)  # what was read may not be in the table
+        if not isinstance(error, QueryRefused) or error.error_code != _NO_SUCH_FIELD:
+            return isinstance(error, ConcurrentCommit)
+        unanswered = outcome_of(self._describe, poll.entity)
+        if unanswered is not None:
+            _raise_of_all(unanswered)
+            log.warning("%s could not be described again: %s", poll.entity, unanswered)
+        begun = outcome_of(self._begun, poll.entity, 0)
+        return isinstance(begun, ObjectPoll) and begun.query != poll.query
+
     def _not_polled(self, entity: str, error: Exception) -> PollNote:
         """Note why, and draw the conclusion from it. Raises what concerns all objects."""
         self._seen.pop(entity, None)  # first of all: what was read may not be in the table
         _raise_of_all(error)
         now_ms = clock.now_ms()
         log.warning("%s could not be polled: %s", entity, error, exc_info=_unforeseen(error))
-        if isinstance(error, QueryRefused):
-            if error.error_code in _NOT_READABLE:
-                position = RawEvents.open(self._warehouse).last_position(POLLED)
-                refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(error), now_ms)
-            elif error.error_code == _NO_SUCH_FIELD:
-                unanswered = outcome_of(self._describe, entity)
-                if unanswered is not None:
-                    _raise_of_all(unanswered)
-                    log.warning("%s could not be described again: %s", entity, unanswered)
+        if isinstance(error, QueryRefused) and error.error_code in _NOT_READABLE:
+            position = RawEvents.open(self._warehouse).last_position(POLLED)
+            refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(error), now_ms)
         assert self._notes is not None
         return failed_again(self._notes.get(entity, PollNote()), error, now_ms)
 

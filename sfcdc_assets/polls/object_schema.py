@@ -22,6 +22,7 @@ PREFIX = "describe:"
 _OF_THE_USER = frozenset({"LastViewedDate", "LastReferencedDate", "LastActivityDate"})
 _OF_THE_COPY = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 _BINARY = "base64"
+_WANTED = "wanted"
 
 
 def polled_fields(
@@ -64,11 +65,22 @@ def schema_of(
     description: ObjectDescription, carried: Collection[str] | None = None, wanted: Collection[str] | None = None
 ) -> tuple[str, str]:
     """Return the id of the object's schema, which says what is in it (`polled_fields`), and the schema in Avro's
-    JSON."""
+    JSON, with what was `wanted` beside it."""
     header = {"name": HEADER_FIELD, "type": "null"}
     fields = [{"name": name, "type": ["null", "string"]} for name in polled_fields(description, carried, wanted)]
-    schema_json = json.dumps({"type": "record", "name": description.name, "fields": [header, *fields]})
+    named = {} if wanted is None else {_WANTED: _in_one_case(wanted)}
+    schema_json = json.dumps({"type": "record", "name": description.name, "fields": [header, *fields], **named})
     return PREFIX + blake2b(schema_json.encode(), digest_size=8).hexdigest(), schema_json
+
+
+def is_for(schema_json: str, wanted: Collection[str] | None) -> bool:
+    """Return whether the schema of a polled object was made for these `wanted` fields."""
+    found: list[str] | None = json.loads(schema_json).get(_WANTED)
+    return found == (None if wanted is None else _in_one_case(wanted))
+
+
+def _in_one_case(names: Collection[str]) -> list[str]:
+    return sorted({each.lower() for each in names})
 
 
 def is_of_describe(schema_id: str) -> bool:

@@ -7,6 +7,7 @@ and in a spreadsheet some of them would be obeyed.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _MARKUP = re.compile(r"[\\`*_\[\]<|~&]|^[#>+=-]")
 _NUMBERED = re.compile(r"^(\d+)([.)])", re.ASCII)
@@ -30,6 +31,17 @@ def unicode_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def unicode_json(value: Any) -> Any:
+    """Return what was read from JSON with each text in it, names too, as `unicode_text`."""
+    if isinstance(value, str):
+        return unicode_text(value)
+    if isinstance(value, list):
+        return [unicode_json(each) for each in value]
+    if isinstance(value, dict):
+        return {unicode_text(name): unicode_json(each) for name, each in value.items()}
+    return value
 
 
 def unicode_bytes(raw: bytes) -> bytes:

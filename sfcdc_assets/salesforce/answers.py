@@ -3,12 +3,14 @@ errors")."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import requests
 
+from sfcdc_assets.runtime.foreign_text import unicode_json
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 
 NO_JSON = (ValueError, RecursionError)
@@ -16,12 +18,17 @@ NO_JSON = (ValueError, RecursionError)
 times."""
 
 
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
 def json_of(response: requests.Response) -> Any:
-    """Return the JSON of an answer, None when it has no content. Raises `UnexpectedAnswer` when it is anything else."""
+    """Return the JSON of an answer, with texts as `unicode_text`; None when it has no content. Raises
+    `UnexpectedAnswer` when it is anything else."""
     if response.status_code == 204 or not response.content:
         return None
     try:
-        return response.json()
+        body = response.json()
+        return unicode_json(body) if _SURROGATE.search(response.content) else body
     except NO_JSON:
         kind = response.headers.get("Content-Type", "no content type")
         problem = f"HTTP {response.status_code} with {len(response.content)} bytes of {kind} instead of JSON"

@@ -6,6 +6,8 @@ quotes a login answer redacts first.
 
 from __future__ import annotations
 
+import re
+
 from sfcdc_assets.runtime.errors import SfcdcError, TransientError
 
 
@@ -149,6 +151,10 @@ class EntityNotReadable(RequestRefused):
         )
 
 
+_BEFORE_THE_REASON = re.compile(r".*ERROR at Row:\d+:Column:\d+\s+", re.DOTALL)
+"""The org quotes the query, which may be longer than what is shown of a message, before it says what is wrong."""
+
+
 class QueryRefused(RequestRefused):
     """The org does not take a SOQL query or its locator. Carries the query."""
 
@@ -157,10 +163,16 @@ class QueryRefused(RequestRefused):
         super().__init__("a query", status, error_code, message)
 
     def _text(self) -> str:
+        reason = _BEFORE_THE_REASON.sub("", self.message)
+        remedy = (
+            "Give the user Read and View All Records on the object, or leave it out"
+            if self.error_code == "INVALID_TYPE"
+            else "If it names a field that was removed or hidden from the user, run again (the fields are read again), "
+            "or give the user access to the field"
+        )
         return (
-            f"The org refused the query with {self.error_code}: {_sentence(self.message)}. "
-            f"The query was: {_sentence(self.soql)}. If it names a field that was removed or hidden from the user, "
-            "run again (the fields are read again), or give the user access to the field."
+            f"The org refused the query with {self.error_code}: {_sentence(reason)}. "
+            f"The query was: {_sentence(self.soql)}. {remedy}."
         )
 
 

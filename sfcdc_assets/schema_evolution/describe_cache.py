@@ -14,7 +14,7 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.schemas import Schemas, describe_of
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.polls.object_schema import is_of_describe
+from sfcdc_assets.polls.object_schema import is_for, is_of_describe
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 from sfcdc_assets.salesforce.describe import Described as DescribedObject
@@ -75,12 +75,13 @@ def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int,
         schemas, news = Schemas(warehouse), []
         for entity, found in described.items():
             last = schemas.of_entity(entity)[-1]
-            if found is None or entity in later or entity in failed or found.json == last.describe_json:
+            polled = is_of_describe(last.schema_id)
+            is_same = not polled or is_for(last.schema_json, org.poll.of(entity).fields)
+            if found is None or entity in later or entity in failed or (is_same and found.json == last.describe_json):
                 continue
             if last.describe_json is None:
                 news.append(replace(last, first_seen_at=now_ms, describe_json=found.json))
             else:
-                polled = is_of_describe(last.schema_id)
                 newest = outcome_of(org.newest_schema, entity, found, now_ms, polled=polled)
                 if isinstance(newest, _LATER):
                     later.add(entity)

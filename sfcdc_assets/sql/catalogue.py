@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -110,7 +111,8 @@ LOADED_AT = "_commit_timestamp"
 
 
 def sources_yml(views: Iterable[DescribedView], source: DbtSource) -> str:
-    """YAML. Texts are written as JSON writes them, which YAML reads as they are."""
+    """YAML. Texts are written as JSON writes them, which YAML reads as they are. dbt takes descriptions for templates:
+    a label of the org could keep its project from being read, or show its environment, so each is one that shows it."""
     return "\n".join(_lines(views, source)) + "\n"
 
 
@@ -129,7 +131,7 @@ def _lines(views: Iterable[DescribedView], source: DbtSource) -> Iterator[str]:
     for view in views:
         key = json.dumps([*source.asset_prefix, view.name], ensure_ascii=False)
         yield f"      - name: {_text(view.name)}"
-        yield f"        description: {_text(view.description)}"
+        yield f"        description: {_template(view.description)}"
         yield f"        config: {{meta: {{dagster: {{asset_key: {key}}}}}}}"
         yield "        columns:"
         for column in view.columns:
@@ -137,7 +139,7 @@ def _lines(views: Iterable[DescribedView], source: DbtSource) -> Iterator[str]:
             yield f"            data_type: {_text(column.type)}"
             yield "            quote: true"
             if column.description:
-                yield f"            description: {_text(column.description)}"
+                yield f"            description: {_template(column.description)}"
             tests = ["unique"] if column.name == "Id" and view.has_unique_ids else []
             tests += ["not_null"] if column.name in view.never_null else []
             if tests:
@@ -146,3 +148,11 @@ def _lines(views: Iterable[DescribedView], source: DbtSource) -> Iterator[str]:
 
 def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+_COMMANDS = re.compile(r"\{(?=[{%#])")
+
+
+def _template(text: str) -> str:
+    """Return the text as a template that shows it and nothing else."""
+    return _text(_COMMANDS.sub("{{ '{' }}", text))

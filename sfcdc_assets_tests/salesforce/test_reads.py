@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sfcdc_assets.change_events.columns import ID_COLUMN
 from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, Member, channel_members, entity_of_change_event
-from sfcdc_assets.salesforce.describe import describe
+from sfcdc_assets.salesforce.describe import describe, describe_whole
 from sfcdc_assets.salesforce.errors import (
     EntityNotReadable,
     OrgUnavailable,
@@ -21,6 +22,7 @@ from sfcdc_assets.salesforce.errors import (
 )
 from sfcdc_assets.salesforce.limits import limits, record_counts
 from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 from sfcdc_assets.salesforce.query import count, query_rows
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.retrieve import retrieve
@@ -59,6 +61,19 @@ def test_a_description_keeps_the_raw_shape_and_only_what_columns_need(org, sessi
     assert "urls" not in stored
     assert "byteLength" not in stored["fields"][0]
     assert ObjectDescription.from_json(stored) == description
+
+
+def test_labels_that_a_form_cut_within_a_character_fit_the_tables_of_what_objects_look_like(org, session) -> None:
+    field = {"name": "Mood__c", "type": "picklist", "label": "Mood \ud83d", "inlineHelpText": "\ud83d\ude00"}
+    values = [{"value": "good", "label": "Good \ud83d", "active": True}]
+    answer = {"name": "Account", "label": "Account \ude00", "fields": [{**field, "picklistValues": values}]}
+    org.on("GET", "sobjects/Account/describe", Answer(200, answer))
+    found = describe_whole(session, "Account")
+    for table in SHAPE_TABLES:
+        pa.Table.from_pylist(list(found.shape.rows[table.name]), schema=table.schema)
+    assert found.object.label == "Account \ufffd"
+    assert found.object.words_for("Mood__c") == "Mood \ufffd: \U0001f600"
+    assert [each["label"] for each in found.shape.rows["picklist_values"]] == ["Good \ufffd"]
 
 
 @pytest.mark.parametrize(
@@ -107,14 +122,21 @@ def test_a_next_page_that_is_no_path_of_the_org_is_not_followed(org, session, fo
 
 
 def test_a_refused_query_carries_the_query_and_the_reason_on_one_line(org, session):
-    text = "\nSELECT Id, Nope FROM Account\n           ^\nERROR at Row:1:Column:12\nNo such column 'Nope'"
+    many = ", ".join(f"Field_{number}__c" for number in range(100))
+    text = f"\nSELECT {many}, Nope FROM Account\n           ^\nERROR at Row:1:Column:12\nNo such column 'Nope'"
     org.on("GET", "query/", refusal(400, "INVALID_FIELD", text))
-    with pytest.raises(
-        QueryRefused, match=r"INVALID_FIELD: SELECT Id, Nope FROM Account \^ ERROR.*was: SELECT"
-    ) as caught:
-        list(query_rows(session, "SELECT Id, Nope FROM Account"))
+    with pytest.raises(QueryRefused, match=r"INVALID_FIELD: No such column 'Nope'. The query was: SELECT") as caught:
+        list(query_rows(session, f"SELECT {many}, Nope FROM Account"))
     assert "\n" not in str(caught.value)
     assert caught.value.error_code == "INVALID_FIELD"
+
+
+def test_an_object_that_the_user_does_not_see_is_no_matter_of_fields(org, session):
+    text = "\nSELECT Id FROM Account\n               ^\nERROR at Row:1:Column:16\nsObject type 'Account' is wrong."
+    org.on("GET", "query/", refusal(400, "INVALID_TYPE", text))
+    with pytest.raises(QueryRefused, match=r"sObject type 'Account' is wrong\..* View All Records") as caught:
+        list(query_rows(session, "SELECT Id FROM Account"))
+    assert "field" not in str(caught.value)
 
 
 def test_a_count_is_one_request(org, session):

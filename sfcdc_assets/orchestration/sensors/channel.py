@@ -19,7 +19,7 @@ from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
 from sfcdc_assets.apply.record_cut import note_cut_of
 from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
 from sfcdc_assets.lake.delta.table_changes import seen
-from sfcdc_assets.lake.tables.consistent_cuts import Cut, latest_cut
+from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
@@ -262,10 +262,7 @@ def _due_now(
     # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
     waits = report.has_answered or bool(requests) or not retries_at_once
     _look_at_cut(opened, states, report, has_work=bool(work[SYNC]), is_sync_due=is_sync_due, waits_for_first=waits)
-    if last_look.cut is not None:
-        events = _of_cut(assets, instance, warehouse, last_look.cut)
-    else:
-        events = [] if last_look.is_known else _of_cut_of_others(assets, instance, warehouse, channel)
+    events = _of_cuts(assets, instance, opened, looks_back=not (last_look.is_known or retries_at_once))
     last_look.is_copying = bool(busy[SNAPSHOT]) or any(each.job_name == assets.name(SNAPSHOT) for each in requests)
     last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
@@ -300,19 +297,16 @@ def _look_at_cut(
     last_look.cut = noted.cut or last_look.cut
 
 
-def _of_cut(assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, cut: Cut) -> list[Event]:
-    """Return the materializations of a cut that a tick noted, and of the entities that it brings."""
-    events = [cut_materialization(assets.keys, warehouse, cut), *unreported_doors(assets, instance, warehouse, cut)]
-    return [with_new_columns(instance, event) for event in events]
-
-
-def _of_cut_of_others(
-    assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, channel: str
-) -> list[Event]:
-    """Return the materializations of the entities of the newest cut that this instance does not know: another process
-    noted it, `sfcdc sync` in a terminal or one that died before its report. Each would wait for its next change."""
-    newest = latest_cut(warehouse, channel)
-    events = unreported_doors(assets, instance, warehouse, newest) if newest is not None else []
+def _of_cuts(assets: OrgAssets, instance: dg.DagsterInstance, opened: OpenChannel, *, looks_back: bool) -> list[Event]:
+    """Return the materializations of a cut that a tick noted, and of the entities that it brings; `looks_back`: where
+    there is none, of those of the newest cut. Who noted that may have ended before its report, or be `sfcdc sync` in a
+    terminal, and what hangs on them would wait for their next change."""
+    warehouse, last_look, events = opened.warehouse, opened.last_look, list[Event]()
+    if last_look.cut is not None:
+        events = [cut_materialization(assets.keys, warehouse, last_look.cut)]
+    cut = last_look.cut or (latest_cut(warehouse, opened.channel) if looks_back else None)
+    if cut is not None:
+        events += unreported_doors(assets, instance, warehouse, cut)
     return [with_new_columns(instance, event) for event in events]
 
 

@@ -106,3 +106,30 @@ def test_records_outside_of_a_condition_are_in_no_table_and_are_not_looked_for(o
     assert rows[inside[0]]["Description"] == "changed"
     assert rows[inside[1]]["_is_deleted"], "it was deleted for good, and counted within its hours"
     assert sfcdc("verify", "--entity", "Opportunity").exit_code == 0
+
+
+def test_a_field_that_is_added_to_a_list_gets_its_column_and_its_values_when_the_object_is_described(
+    org: EmulatedPipeline,
+) -> None:
+    file, last = load_settings().poll_objects / "Lead.toml", ids(org.org, "Lead")[-1]
+    before, text = set(org.rows("Lead")[last]), file.read_text()
+    with org.org.transaction() as work:
+        work.update("Lead", last, {"Title": "since before it was named"})
+
+    def later() -> set[str]:
+        change(org, "Lead", "Case")  # a run, in which objects are described
+        org.org.clock.sleep(90_000)
+        org.sync()
+        return set(org.rows("Lead")[last]) - before
+
+    try:
+        file.write_text('fields = ["LastName", "Company", "title"]')
+        assert later() == {"Title"}
+        assert org.rows("Lead")[last]["Title"] == "since before it was named"
+        file.write_text('fields = ["LastName", "Company"]')
+        assert later() == {"Title"}, "a column that is there is read on"
+        file.unlink()
+        assert later() > {"Title", "Description"}
+    finally:
+        file.write_text(text)
+    org.assert_equal_to_the_org(["Lead"])

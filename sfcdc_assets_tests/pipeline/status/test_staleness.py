@@ -46,6 +46,13 @@ def stale(org: Stream, seconds: float = 10 * MINUTE) -> list[str]:
     return list(stale_parts(org.warehouse, load_settings(), seconds, clock.now_ms()))
 
 
+def test_a_person_is_told_that_tables_are_up_to_date_as_of_when_the_channel_was_last_read(org: Stream) -> None:
+    ticks(org, org.reader(), 10 * MINUTE)  # until a keepalive has come, at the latest
+    assert "was last read at" not in sfcdc("status").stdout
+    clock.sleep(50 * 60 * MINUTE)
+    assert f"{CHANNEL} was last read at " in sfcdc("status").stdout
+
+
 def test_a_quiet_channel_that_is_read_is_never_stale_and_that_is_noted_once_a_minute(
     org: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
