@@ -8,7 +8,7 @@ that notes the cut: another process may, and if none does, its tables stay as th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -110,19 +110,11 @@ def note_cut_of(
     if waited_for and now_ms - _waits_since(newest, events, channel, now_ms) < WAITED_MS:
         return CutNoted(None, rows_are_ahead=bool(ahead))
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
-    tables: dict[str, int] = {}
-    lagging: list[Lagging] = []
-    for state in states:
-        reason = why[state.entity]
-        if reason == DAMAGED or (reason == AHEAD and not is_unproven):
-            tables |= newest.tables_of(state.entity) if newest is not None else {}
-        else:
-            tables |= state.versions
-        if reason == AHEAD and is_unproven:
-            lagging.append(Lagging(state.entity, state.applied, None, now, reason))
-        elif reason:
-            shown = as_of.get(state.entity) if polled else events.last_commit_timestamp(channel, state.applied or 0)
-            lagging.append(_lagging(state, reason, newest, shown, now))
+
+    def shown(state: EntityState) -> datetime | None:
+        return as_of.get(state.entity) if polled else events.last_commit_timestamp(channel, state.applied or 0)
+
+    tables, lagging = _of_states(states, why, newest, shown, now, is_unproven=is_unproven)
     if not any(path.startswith(f"{current_state.LAYER}/") for path in tables):
         return CutNoted(None)
     if newest is not None:
@@ -142,6 +134,32 @@ def note_cut_of(
     if newest is not None and all(why.values()) and (newest.tables, newest.lagging) == (tables, cut.lagging):
         return CutNoted(None, rows_are_ahead=bool(ahead))
     return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven)
+
+
+def _of_states(
+    states: Sequence[EntityState],
+    why: Mapping[str, str],
+    newest: Cut | None,
+    shown: Callable[[EntityState], datetime | None],
+    now: datetime,
+    *,
+    is_unproven: bool,
+) -> tuple[dict[str, int], list[Lagging]]:
+    """Return the tables of these entities, and how those of them lag that do not stand at the cut (`why`). `shown`: as
+    of when an entity's tables are as they are now."""
+    tables: dict[str, int] = {}
+    lagging: list[Lagging] = []
+    for state in states:
+        reason = why[state.entity]
+        if reason == DAMAGED or (reason == AHEAD and not is_unproven):
+            tables |= newest.tables_of(state.entity) if newest is not None else {}
+        else:
+            tables |= state.versions
+        if reason == AHEAD and is_unproven:
+            lagging.append(Lagging(state.entity, state.applied, None, now, reason))
+        elif reason:
+            lagging.append(_lagging(state, reason, newest, shown(state), now))
+    return tables, lagging
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.status.staleness import LEAST_SECONDS, WarehouseStale, stale_parts
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets.status.status_report import (
+    ChannelStatus,
     EntityStatus,
     FormulaStatus,
     LostCheckpointStatus,
@@ -236,25 +237,7 @@ def show(status: WarehouseStatus) -> None:
 
 def _remarks(status: WarehouseStatus) -> Iterator[str]:
     for channel in status.channels:
-        if channel.pending:
-            yield (
-                f"{channel.channel}: {counted(channel.pending, 'event')} delivered that could not be landed yet "
-                f"({(channel.pending_reason or '').rstrip('.')}). They are kept, and the next try lands them."
-            )
-        if channel.stopped_because:
-            yield (
-                f"{channel.channel}: no object could be asked since {channel.stopped_since}: "
-                f"{channel.stopped_because.rstrip('.')}. Changes after that are not in the tables yet."
-            )
-        elif channel.read_at and status.at and _seconds(channel.read_at, status.at) > UNREAD_SECONDS:
-            yield (
-                f"{channel.channel} was last read at {channel.read_at}; what has happened in the org since is in no "
-                "table. See whether Dagster, or what calls `sfcdc sync`, is at work."
-            )
-        for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
-            yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
-        if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
-            yield f"{channel.channel}: --json lists all {len(channel.lost_checkpoints)} lost checkpoints."
+        yield from _of_channel(channel, status.at)
     for damage in status.damaged:
         yield damage.message
     if status.waiting:
@@ -265,37 +248,65 @@ def _remarks(status: WarehouseStatus) -> Iterator[str]:
     for why in sorted({entity.not_fed for entity in status.entities if entity.not_fed}):
         yield _not_fed([entity.entity for entity in status.entities if entity.not_fed == why], why)
     for entity in status.entities:
-        for why in entity.missed:
-            yield f"{why}. It is suspect until it was read again; put back what was taken away, and that follows."
-        if entity.filter_expression:
-            yield _filtered(entity)
-        if entity.not_polled:
-            until = f", and what was changed since {entity.polled_until} is not known" if entity.polled_until else ""
-            yield f"{entity.entity} could not be polled{until}: {entity.not_polled.rstrip('.')}. It is asked again."
-        if entity.not_counted:
-            yield (
-                f"{entity.entity}: what was deleted for good, or changed without a stamp, is not known: "
-                f"{entity.not_counted.rstrip('.')}. It is looked for again."
-            )
+        yield from _of_entity(entity)
     for purpose, requests in status.requests.items():
         if requests.waiting:
             noun = "object waits" if len(requests.waiting) == 1 else "objects wait"
             yield (
                 f"{len(requests.waiting)} {noun} for {purpose} since {requests.waiting_since}, because "
-                f"{requests.waiting_because}: {', '.join(requests.waiting[:NEXT_SHOWN])}"
-                f"{' and others' if len(requests.waiting) > NEXT_SHOWN else ''}."
+                f"{requests.waiting_because}: {_some(requests.waiting)}."
             )
     if status.left_out:
         yield f"SFCDC_POLL leaves out {reasons(status.left_out)}"
     if status.without_asset:
         lacks = "has no asset of its own" if len(status.without_asset) == 1 else "have no assets of their own"
         yield (
-            f"{', '.join(status.without_asset[:NEXT_SHOWN])}"
-            f"{' and others' if len(status.without_asset) > NEXT_SHOWN else ''} {lacks} in Dagster yet: load the code "
-            "location again (Deployment, Reload)."
+            f"{_some(status.without_asset)} {lacks} in Dagster yet: load the code location again (Deployment, Reload)."
         )
     yield from _formulas(status.formulas)
     yield from _privacy(status.privacy)
+
+
+def _of_channel(channel: ChannelStatus, at: str | None) -> Iterator[str]:
+    if channel.pending:
+        yield (
+            f"{channel.channel}: {counted(channel.pending, 'event')} delivered that could not be landed yet "
+            f"({(channel.pending_reason or '').rstrip('.')}). They are kept, and the next try lands them."
+        )
+    if channel.stopped_because:
+        yield (
+            f"{channel.channel}: no object could be asked since {channel.stopped_since}: "
+            f"{channel.stopped_because.rstrip('.')}. Changes after that are not in the tables yet."
+        )
+    elif channel.read_at and at and _seconds(channel.read_at, at) > UNREAD_SECONDS:
+        yield (
+            f"{channel.channel} was last read at {channel.read_at}; what has happened in the org since is in no "
+            "table. See whether Dagster, or what calls `sfcdc sync`, is at work."
+        )
+    for lost in channel.lost_checkpoints[:LOST_CHECKPOINTS_SHOWN]:
+        yield f"{channel.channel}: {_lost_checkpoint(channel.channel, lost)}"
+    if len(channel.lost_checkpoints) > LOST_CHECKPOINTS_SHOWN:
+        yield f"{channel.channel}: --json lists all {len(channel.lost_checkpoints)} lost checkpoints."
+
+
+def _of_entity(entity: EntityStatus) -> Iterator[str]:
+    for why in entity.missed:
+        yield f"{why}. It is suspect until it was read again; put back what was taken away, and that follows."
+    if entity.filter_expression:
+        yield _filtered(entity)
+    if entity.not_polled:
+        until = f", and what was changed since {entity.polled_until} is not known" if entity.polled_until else ""
+        yield f"{entity.entity} could not be polled{until}: {entity.not_polled.rstrip('.')}. It is asked again."
+    if entity.not_counted:
+        yield (
+            f"{entity.entity}: what was deleted for good, or changed without a stamp, is not known: "
+            f"{entity.not_counted.rstrip('.')}. It is looked for again."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first ones, and that there are others."""
+    return f"{', '.join(names[:NEXT_SHOWN])}{' and others' if len(names) > NEXT_SHOWN else ''}"
 
 
 def _seconds(since: str, until: str) -> float:
@@ -324,10 +335,8 @@ def _waiting(waiting: Mapping[str, int | None]) -> str:
 
 
 def _not_fed(entities: Sequence[str], why: str) -> str:
-    more = f" and {len(entities) - NEXT_SHOWN} others" if len(entities) > NEXT_SHOWN else ""
     verb, tables = ("is", "its tables stay") if len(entities) == 1 else ("are", "their tables stay")
-    listed = ", ".join(entities[:NEXT_SHOWN])
-    return f"{listed}{more} {verb} not fed by these settings, and {tables} as they are: {why}."
+    return f"{_some(entities)} {verb} not fed by these settings, and {tables} as they are: {why}."
 
 
 def _filtered(entity: EntityStatus) -> str:

@@ -246,17 +246,12 @@ def _due_now(
         work[SYNC] += _newly_damaged(states, last_look)
     if not busy[SNAPSHOT] and report.has_checkpoint:
         work[SNAPSHOT] = [state for state in states if state.needs_snapshot]
-    requests, no_room = [], None
-    for job, seconds in (
-        (SNAPSHOT, {"for_seconds": COPY_SECONDS}),
-        (SYNC, {"follow_seconds": FOLLOW_SECONDS}),
-    ):
-        if not work.get(job) or not (retries_at_once or not _failed_just_now(assets, instance, channel, job)):
-            continue
-        if job == SNAPSHOT:
-            no_room = opened.snapshot_budget.why_not(is_sure=False)
-        if job == SYNC or no_room is None:
-            requests.append(request_of_sensor(assets, job, channel, report.complete_through_ms, **seconds))
+    due_jobs = [
+        job
+        for job, of in work.items()
+        if of and (retries_at_once or not _failed_just_now(assets, instance, channel, job))
+    ]
+    requests, no_room = _requests_due(assets, opened, report, due_jobs)
     _note_no_room(opened.warehouse, last_look, no_room, [state.entity for state in work.get(SNAPSHOT, ())])
     is_sync_due = any(request.job_name == assets.name(SYNC) for request in requests)
     # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
@@ -271,6 +266,20 @@ def _due_now(
         dynamic_partitions_requests=added,
         asset_events=events,
     )
+
+
+def _requests_due(
+    assets: OrgAssets, opened: OpenChannel, report: LandingReport, jobs: Collection[str]
+) -> tuple[list[dg.RunRequest], str | None]:
+    """Return the runs of these jobs to ask for, and why none of copies, where there is no room for them."""
+    requests, no_room = [], opened.snapshot_budget.why_not(is_sure=False) if SNAPSHOT in jobs else None
+    for job, seconds in (
+        (SNAPSHOT, {"for_seconds": COPY_SECONDS}),
+        (SYNC, {"follow_seconds": FOLLOW_SECONDS}),
+    ):
+        if job in jobs and (job == SYNC or no_room is None):
+            requests.append(request_of_sensor(assets, job, opened.channel, report.complete_through_ms, **seconds))
+    return requests, no_room
 
 
 def _look_at_cut(
