@@ -28,6 +28,7 @@ from sfcdc_assets.lake.tables.consistent_cuts import (
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import all_side_by_side
 from sfcdc_assets.settings.channel_kinds import is_polled
 
 WAITED_MS = 300_000
@@ -175,17 +176,20 @@ def _left_out(warehouse: Warehouse, newest: Cut, fed: Collection[str], position:
     """Return what the newest cut has of entities that are not `fed` by who notes the next one: they are in that as they
     were, and lag where the position has moved on. Not those that another channel's cut has by now, nor those whose
     tables somebody has removed; of one that was rebuilt the new tables."""
-    found, left = _LeftOut(), sorted({path.partition("/")[2] for path in newest.tables} - set(fed))
-    others = [cut for cut in newest_cuts(warehouse) if cut.channel != newest.channel] if left else []
-    for entity in left:
-        tables, name = newest.tables_of(entity), current_state.name_of(entity)
-        if any(cut.tables.get(name, -1) >= tables.get(name, 0) for cut in others):
-            continue
-        before, was_rebuilt = newest.lag_of(entity), any(was_rebuilt_after(warehouse, newest, path) for path in tables)
+    found, entities = _LeftOut(), sorted({path.partition("/")[2] for path in newest.tables} - set(fed))
+    names = {entity: current_state.name_of(entity) for entity in entities}
+    others = [cut for cut in newest_cuts(warehouse) if cut.channel != newest.channel] if names else []
+    elsewhere = {name: max((cut.tables.get(name, -1) for cut in others), default=-1) for name in names.values()}
+    left = [entity for entity, name in names.items() if elsewhere[name] < newest.tables.get(name, 0)]
+    rebuilt = all_side_by_side(
+        lambda entity: was_rebuilt_after(warehouse, newest, names[entity]), left, warehouse.looks_at_once
+    )
+    for entity, was_rebuilt in zip(left, rebuilt, strict=True):
+        tables, before = newest.tables_of(entity), newest.lag_of(entity)
         at = before.position if before is not None else newest.position
         if was_rebuilt:
             (state,) = entity_states(warehouse, {entity: newest.channel}, clock.now_ms())
-            if name not in state.versions:
+            if names[entity] not in state.versions:
                 continue
             tables, at = dict(state.versions), state.applied
         found.tables.update(tables)
