@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
-from sfcdc_assets.key_ranges.data_file import rows_of_files
+from sfcdc_assets.key_ranges.data_file import rows_of_files, rows_where
 from sfcdc_assets.key_ranges.key_ranges import range_numbers
 from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, ChangeReader
 
@@ -75,7 +75,7 @@ class EntityBatch:
             & (pc.field("position") <= events.up_to)
         )
         source = rows_of_files([path], RAW_EVENTS, events.filesystem)
-        for rows in source.to_batches(columns=list(RAW_COLUMNS), filter=wanted, batch_size=8192):
+        for rows in rows_where(source, wanted, RAW_COLUMNS, batch_size=8192):
             if rows.num_rows:
                 yield self._with_range(self._reader.read(rows))
 

@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from sfcdc_assets.apply.applied import Applied
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.key_ranges.data_file import rows_of_files, write_files
+from sfcdc_assets.key_ranges.data_file import rows_of_files, rows_where, write_files
 from sfcdc_assets.key_ranges.frames import arrow_frame, empty_rows
 from sfcdc_assets.key_ranges.key_ranges import KeyRange
 from sfcdc_assets.key_ranges.range_rows import RangeRows, RowCounts, is_within
@@ -142,8 +142,9 @@ class KeyRangeTask:
             watermarks = [position for position in watermarks if position <= self.roll_back_to]
         source = rows_of_files(list(self.texts_known), TEXT_FIELDS, self.texts)
         within = pq.filters_to_expression([("record_id", *rest) for _, *rest in key_range.filters])
-        known = source.to_table(columns=_ONE_TEXT, filter=within & pc.field("position").isin(watermarks))
-        return new_texts.join(arrow_frame(known), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
+        known = rows_where(source, within & pc.field("position").isin(watermarks), _ONE_TEXT)
+        shown = pa.Table.from_batches(known, pa.schema([TEXT_FIELDS.field(name) for name in _ONE_TEXT]))
+        return new_texts.join(arrow_frame(shown), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
 
 
 FEW = 8
@@ -184,4 +185,4 @@ def _read(
 ) -> Iterator[pl.DataFrame]:
     within = pq.filters_to_expression(key_range.filters)
     for path in paths:
-        yield arrow_frame(rows_of_files([path], schema, filesystem).to_table(filter=within))
+        yield arrow_frame(pa.Table.from_batches(rows_where(rows_of_files([path], schema, filesystem), within), schema))

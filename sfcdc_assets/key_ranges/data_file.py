@@ -52,6 +52,29 @@ def rows_of_files(paths: Sequence[str], schema: pa.Schema, filesystem: fs.FileSy
     return ds.dataset(list(paths), schema=schema, filesystem=filesystem, format="parquet")
 
 
+def rows_where(
+    source: ds.Dataset, wanted: pc.Expression, columns: Sequence[str] | None = None, batch_size: int = 131_072
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of data files that a condition selects, in the wanted columns, one file after another.
+
+    Arrow asks the statistics of a file first. Where the file has view types, it compares its least and greatest value
+    with a plain one, and refuses; the rows of such a file are compared then.
+    """
+    chosen = list(columns) if columns is not None else None
+    for fragment in source.get_fragments():
+        is_begun = False
+        try:
+            for rows in fragment.to_batches(source.schema, columns=chosen, filter=wanted, batch_size=batch_size):
+                is_begun = True
+                yield rows
+        except pa.ArrowNotImplementedError:
+            if is_begun:
+                raise
+            for rows in fragment.to_batches(source.schema, batch_size=batch_size):
+                kept = rows.filter(wanted)
+                yield kept if chosen is None else kept.select(chosen)
+
+
 def write_files(
     rows: pa.Table, filesystem: fs.FileSystem, token: str = "", piece_bytes: int | None = None
 ) -> list[WrittenKeyRange]:

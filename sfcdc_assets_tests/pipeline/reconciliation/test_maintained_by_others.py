@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_small_pieces
 from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import compact, compact_and_vacuum, z_order
@@ -60,6 +61,27 @@ def test_a_snapshot_that_is_put_in_late_goes_back_over_compacted_history(life: Q
     life.catch_up()
     life.assert_equal()
     assert_versions_follow(versions_of(life.warehouse, ENTITY))
+    before = life.layers()
+    life.rebuild()
+    assert life.layers() == before
+
+
+def test_changes_are_applied_to_files_that_another_client_has_written_again_with_view_types(
+    life: QuietLife, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An UPDATE that changes nothing, of each table, with key ranges that a file is read in."""
+    with_small_pieces(monkeypatch)
+    ids = life.ids()
+    for text in ("one", "two"):
+        for record_id in ids:
+            life.update(record_id, Name=text, Description=f"{text} " * 200)
+        life.catch_up()
+    for layer, name in (("current_state", "Id"), ("history", "Id"), ("text_fields", "record_id")):
+        DeltaTable(life.warehouse.uri(f"{layer}/{ENTITY}")).update({name: name})
+    for record_id in ids:
+        life.update(record_id, Name="after it", Description="after it " * 200)
+    life.catch_up()
+    life.assert_equal()
     before = life.layers()
     life.rebuild()
     assert life.layers() == before
