@@ -93,11 +93,11 @@ def test_a_sync_through_it_gives_the_tables_of_the_org(pipeline: EmulatedPipelin
 def test_runs_have_their_workers_from_the_daemon_that_was_started_for_them(
     pipeline: EmulatedPipeline, spark: StandingProcess
 ) -> None:
+    eventually(lambda: len(daemons(spark)) == 1, "one daemon, and any other that Spark has replaced to end")
     before = daemons(spark)
     pipeline.sync()
     pipeline.assert_equal_to_the_org()
-    assert len(before) == 1
-    assert daemons(spark) == before
+    eventually(lambda: daemons(spark) == before, "no other daemon to be there")
 
 
 @pytest.mark.usefixtures("no_spark_of_our_own")
