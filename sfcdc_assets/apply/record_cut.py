@@ -115,29 +115,37 @@ def note_cut_of(
     def shown(state: EntityState) -> datetime | None:
         return as_of.get(state.entity) if polled else events.last_commit_timestamp(channel, state.applied or 0)
 
-    tables, lagging = _of_states(states, why, newest, shown, now, is_unproven=is_unproven)
-    if not any(path.startswith(f"{current_state.LAYER}/") for path in tables):
+    parts = _Parts(as_of=as_of)
+    _add_states(parts, states, why, newest, shown, now, is_unproven=is_unproven)
+    if not any(path.startswith(f"{current_state.LAYER}/") for path in parts.tables):
         return CutNoted(None)
     if newest is not None:
-        kept = _left_out(warehouse, newest, why.keys(), position, now)
-        tables |= kept.tables
-        lagging += kept.lagging
-        as_of |= kept.as_of
-    committed = max(as_of.values(), default=None) if polled else events.last_commit_timestamp(channel, position)
+        _add_left_out(parts, warehouse, newest, why.keys(), position, now)
+    committed = max(parts.as_of.values(), default=None) if polled else events.last_commit_timestamp(channel, position)
     cut = Cut(
         channel,
         position,
         committed,
-        dict(sorted(tables.items())),
-        lagging=tuple(sorted(lagging, key=lambda each: each.entity)),
-        as_of=as_of,
+        dict(sorted(parts.tables.items())),
+        lagging=tuple(sorted(parts.lagging, key=lambda each: each.entity)),
+        as_of=parts.as_of,
     )
-    if newest is not None and all(why.values()) and (newest.tables, newest.lagging) == (tables, cut.lagging):
+    if newest is not None and all(why.values()) and (newest.tables, newest.lagging) == (cut.tables, cut.lagging):
         return CutNoted(None, rows_are_ahead=bool(ahead))
     return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven)
 
 
-def _of_states(
+@dataclass(frozen=True)
+class _Parts:
+    """What a cut is made of, as in `Cut`."""
+
+    tables: dict[str, int] = field(default_factory=dict)
+    lagging: list[Lagging] = field(default_factory=list)
+    as_of: dict[str, datetime] = field(default_factory=dict)
+
+
+def _add_states(
+    parts: _Parts,
     states: Sequence[EntityState],
     why: Mapping[str, str],
     newest: Cut | None,
@@ -145,38 +153,28 @@ def _of_states(
     now: datetime,
     *,
     is_unproven: bool,
-) -> tuple[dict[str, int], list[Lagging]]:
-    """Return the tables of these entities, and how those of them lag that do not stand at the cut (`why`). `shown`: as
-    of when an entity's tables are as they are now."""
-    tables: dict[str, int] = {}
-    lagging: list[Lagging] = []
+) -> None:
+    """Add the tables of these entities, and how those of them lag that do not stand at the cut (`why`). `shown`: as of
+    when an entity's tables are as they are now."""
     for state in states:
         reason = why[state.entity]
         if reason == DAMAGED or (reason == AHEAD and not is_unproven):
-            tables |= newest.tables_of(state.entity) if newest is not None else {}
+            parts.tables.update(newest.tables_of(state.entity) if newest is not None else {})
         else:
-            tables |= state.versions
+            parts.tables.update(state.versions)
         if reason == AHEAD and is_unproven:
-            lagging.append(Lagging(state.entity, state.applied, None, now, reason))
+            parts.lagging.append(Lagging(state.entity, state.applied, None, now, reason))
         elif reason:
-            lagging.append(_lagging(state, reason, newest, shown(state), now))
-    return tables, lagging
+            parts.lagging.append(_lagging(state, reason, newest, shown(state), now))
 
 
-@dataclass(frozen=True)
-class _LeftOut:
-    """What a cut has of entities that were not brought to it: as in `Cut`."""
-
-    tables: dict[str, int] = field(default_factory=dict)
-    lagging: list[Lagging] = field(default_factory=list)
-    as_of: dict[str, datetime] = field(default_factory=dict)
-
-
-def _left_out(warehouse: Warehouse, newest: Cut, fed: Collection[str], position: int, now: datetime) -> _LeftOut:
-    """Return what the newest cut has of entities that are not `fed` by who notes the next one: they are in that as they
+def _add_left_out(
+    parts: _Parts, warehouse: Warehouse, newest: Cut, fed: Collection[str], position: int, now: datetime
+) -> None:
+    """Add what the newest cut has of entities that are not `fed` by who notes the next one: they are in that as they
     were, and lag where the position has moved on. Not those that another channel's cut has by now, nor those whose
     tables somebody has removed; of one that was rebuilt the new tables."""
-    found, entities = _LeftOut(), sorted({path.partition("/")[2] for path in newest.tables} - set(fed))
+    entities = sorted({path.partition("/")[2] for path in newest.tables} - set(fed))
     names = {entity: current_state.name_of(entity) for entity in entities}
     others = [cut for cut in newest_cuts(warehouse) if cut.channel != newest.channel] if names else []
     elsewhere = {name: max((cut.tables.get(name, -1) for cut in others), default=-1) for name in names.values()}
@@ -192,13 +190,12 @@ def _left_out(warehouse: Warehouse, newest: Cut, fed: Collection[str], position:
             if names[entity] not in state.versions:
                 continue
             tables, at = dict(state.versions), state.applied
-        found.tables.update(tables)
+        parts.tables.update(tables)
         if before is not None or was_rebuilt or position > newest.position:
             since = before.since if before is not None else now
-            found.lagging.append(Lagging(entity, at, newest.time_of(entity), since, NOT_FED))
+            parts.lagging.append(Lagging(entity, at, newest.time_of(entity), since, NOT_FED))
         elif entity in newest.as_of:
-            found.as_of[entity] = newest.as_of[entity]
-    return found
+            parts.as_of[entity] = newest.as_of[entity]
 
 
 def note_history(warehouse: Warehouse, entity: str) -> bool:

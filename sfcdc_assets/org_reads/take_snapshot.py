@@ -202,38 +202,36 @@ def _begin(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int], 
     complete = present.complete() if present else None
     complete_position = complete.position if complete else 0
     suspects = ledger.open_suspects() if ledger else []
-    progress = present.progress() if present else None
+    unfinished = present.progress() if present and resume else None
     if (
-        resume
-        and present is not None
-        and progress is not None
-        and _goes_on(progress, channel, at_least, suspects)
-        and progress.job_id != NO_JOB
-        and not (progress.job_id and is_lost(org.session, progress.job_id))
+        unfinished is not None
+        and _goes_on(unfinished, channel, at_least, suspects)
+        and unfinished.job_id != NO_JOB
+        and not (unfinished.job_id and is_lost(org.session, unfinished.job_id))
     ):
-        if present.last_number() < wanted.numbered_after[0]:
-            present.go_on_from(*wanted.numbered_after)
-        return _Begun(present, progress, columns, complete_position, resumed=True)
-    blocked = entity_suspects(suspects, channel, complete_position)
-    if blocked:
-        # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
-        at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
-    position = watermark(at_least)
-    progress = start(
-        org.session,
-        entity,
-        columns,
-        channel=channel,
-        position=position,
-        snapshot_number=max(present.last_number() if present else 0, wanted.numbered_after[0]) + 1,
-        where=org.condition_of(entity, channel),
-        expected_rows=wanted.expected_rows,
-    )
+        progress = unfinished
+    else:
+        if blocked := entity_suspects(suspects, channel, complete_position):
+            # What was changed beside the stream comes after all that has landed, and is not to be undone by it.
+            at_least = max(at_least, *blocked, RawEvents.open(warehouse).last_position(channel))
+        position = watermark(at_least)
+        progress = start(
+            org.session,
+            entity,
+            columns,
+            channel=channel,
+            position=position,
+            snapshot_number=max(present.last_number() if present else 0, wanted.numbered_after[0]) + 1,
+            where=org.condition_of(entity, channel),
+            expected_rows=wanted.expected_rows,
+        )
+    resumed = progress is unfinished
     snapshots = present or Snapshots.open_or_create(warehouse, entity, columns)
     if snapshots.last_number() < wanted.numbered_after[0]:
         snapshots.go_on_from(*wanted.numbered_after)
-    snapshots.begin(progress)
-    return _Begun(snapshots, progress, columns, complete_position, resumed=False)
+    if not resumed:
+        snapshots.begin(progress)
+    return _Begun(snapshots, progress, columns, complete_position, resumed)
 
 
 def _store_pages(
