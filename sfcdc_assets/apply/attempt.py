@@ -43,7 +43,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         {file.path: file.size for file in event_files},
         warehouse.filesystem(raw_events.NAME),
         {schema.schema_id: schema.schema_json for schema in tables.schemas.of_entity(tables.entity)},
-        batch.duplicates | batch.older,
+        batch.duplicates | batch.older.certain,
     )
     task = KeyRangeTask(
         columns=tables.columns,
@@ -57,6 +57,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         org_reads=planned.org_reads,
         read_back_taken=tuple(file.path for file in tables.taken.read_back_files()) if planned.read_backs else (),
         up_to=batch.up_to,
+        perhaps_older=batch.older.possible,
         roll_back_to=planned.roll_back_to,
         token=token,
         all_suspect=planned.all_suspect,

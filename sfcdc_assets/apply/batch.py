@@ -13,6 +13,7 @@ from datetime import datetime
 
 import polars as pl
 
+from sfcdc_assets.apply.batch_events import OlderEvents
 from sfcdc_assets.key_ranges.key_ranges import SAMPLED
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.timeline.changes import names_one_record
@@ -72,15 +73,15 @@ class Committed:
 @dataclass(frozen=True)
 class Batch:
     """Events with after < position <= read_to, of which those up to `up_to` are applied and the others wait: how many
-    there are, the positions of second copies and of those that are `older` than a copy of the entity, the events that
-    make the entity suspect, those that wait too, and every `SAMPLED`th id of the records they create; both in order."""
+    there are, the positions of second copies, what is `older` than a copy of the entity, the events that make the
+    entity suspect, those that wait too, and every `SAMPLED`th id of the records they create; both in order."""
 
     after: int
     up_to: int
     read_to: int
     events: int
     duplicates: frozenset[int]
-    older: frozenset[int]
+    older: OlderEvents
     entity_suspects: tuple[SuspectEntity, ...]
     created: tuple[str, ...] = ()
     merged: tuple[NewSuspect, ...] = ()
@@ -113,20 +114,20 @@ def read_batch(
     after: int,
     up_to: int,
     read_to: int,
-    older_than_copies: Callable[[pl.DataFrame], frozenset[int]] = lambda _: frozenset(),
+    older_than_copies: Callable[[pl.DataFrame], OlderEvents] = lambda _: OlderEvents(),
 ) -> Batch:
     """Read the headers of a batch and find duplicates, events that are older than the entity's copies and those that
     make the entity suspect."""
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
-        return Batch(after, up_to, read_to, 0, frozenset(), frozenset(), ())
+        return Batch(after, up_to, read_to, 0, frozenset(), OlderEvents(), ())
     frame = pl.DataFrame(headers).sort("position")
     del headers
     times = frame["commit_timestamp"].sort()
     older = raw_events.headers(entity, channel, COLUMNS, after=0, up_to=after, committed=(times[0], times[-1]))
     duplicates = second_copies(frame, pl.DataFrame(older))
     outdated = older_than_copies(frame)
-    left_out = duplicates | outdated
+    left_out = duplicates | outdated.certain
     fresh = frame.filter(~pl.col("position").is_in(left_out)) if left_out else frame
     suspects = tuple(_entity_suspects(fresh))
     record_ids = fresh["record_ids"].explode().drop_nulls().unique()

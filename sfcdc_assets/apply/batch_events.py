@@ -4,6 +4,7 @@ what a copy of the entity stands for."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 import polars as pl
@@ -68,18 +69,29 @@ which then proves nothing."""
 COLUMNS = ("position", "commit_timestamp", "received_at")
 
 
-def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequence[int]) -> frozenset[int]:
-    """Positions of those of the events (`COLUMNS`) that a copy of their entity stands for, though they come after it.
+@dataclass(frozen=True)
+class OlderEvents:
+    """Positions of events that come after a copy of their entity though they were committed before it: those that it
+    stands for (`certain`), and those that it may have been made too early for (`possible`): their transaction may have
+    run on. Of the latter each record says for itself (`resolve.without_known`)."""
+
+    certain: frozenset[int] = frozenset()
+    possible: frozenset[int] = frozenset()
+
+
+def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequence[int]) -> OlderEvents:
+    """Find which of the events (`COLUMNS`) are older than a copy of their entity, though they come after it.
 
     `breaks`: positions at which the channel's checkpoint was lost. What came after a break and before the copy that
     answers it is not landed twice, so it is either newer than the copy before the break, or older than it; no value of
     today rests on it, and no margin is needed.
     """
     position, committed = pl.col("position"), pl.col("commit_timestamp")
-    is_older = pl.lit(value=False)
+    is_older = was_before = pl.lit(value=False)
     for copy in copies:
         came_later = (position > copy.position) & (pl.col("received_at") >= copy.begun_at)
         is_kept = committed > copy.asked_at - KEPT_AT_MOST
+        was_before |= came_later & is_kept & (committed < copy.asked_at)
         is_older |= came_later & is_kept & (committed < copy.asked_at - LONGEST_TRANSACTION)
         answered = [
             (broken, next((each.position for each in copies if each.position >= broken), None))
@@ -89,4 +101,5 @@ def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequenc
         for broken, watermark in answered:
             if watermark is not None:
                 is_older |= position.is_between(broken, watermark) & is_kept & (committed < copy.asked_at)
-    return frozenset(events.filter(is_older)["position"].to_list())
+    certain = frozenset(events.filter(is_older)["position"].to_list())
+    return OlderEvents(certain, frozenset(events.filter(was_before)["position"].to_list()) - certain)

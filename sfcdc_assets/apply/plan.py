@@ -15,7 +15,7 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
-from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, batch_end, older_events
+from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, OlderEvents, batch_end, older_events
 from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.key_ranges.key_ranges import (
     KeyRange,
@@ -185,12 +185,12 @@ def _batch(
     return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *told, *blocked})
 
 
-def _older(tables: EntityTables, events: pl.DataFrame) -> frozenset[int]:
-    """Positions of the events that a copy stands for already. In a stream that is followed none is so old, which the
-    log alone shows."""
+def _older(tables: EntityTables, events: pl.DataFrame) -> OlderEvents:
+    """Find the events that a copy stands for already. In a stream that is followed none is so old, which the log alone
+    shows."""
     asked_at = tables.taken.asked_at()
     if asked_at is None or events.filter(pl.col("commit_timestamp") < asked_at).is_empty():
-        return frozenset()
+        return OlderEvents()
     breaks = [lost.position for lost in lost_checkpoints(tables.warehouse, tables.channel)]
     return older_events(events, tables.taken.copies(), breaks)
 

@@ -94,6 +94,41 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     return Resolved(_without_proof(changes, contradicted), values, suspects, blocked.drop(_OF_ROWS))
 
 
+def without_known(
+    base: pl.DataFrame, changes: pl.DataFrame, perhaps_older: frozenset[int]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the changes (`CHANGES`) without those that a read of their record has shown already, and an entry
+    (`SUSPECTS`) for each of these.
+
+    `base`: the key range's rows; `perhaps_older`: positions of events that came after a copy of their entity and were
+    committed shortly before it. A record is locked by the transaction that changes it, so one whose stamp is later than
+    the commit of such an event holds what that one did, and on top of it the event would undo what no other one
+    reports. Two times prove less than an order, so the record is read once more.
+
+    Only the first changes of a record are compared: after one that is applied the row is of no read any more.
+    """
+    is_read = ~pl.col("_in_doubt") & (pl.col("_read_position") >= pl.col("_position"))
+    shown = base.filter(is_read).select(
+        pl.col("Id").alias("record_id"), pl.col("_commit_timestamp").alias("stamp"), STANDS_AT.alias("stands_at")
+    )
+    position = pl.col("position")
+    is_known = position.is_in(list(perhaps_older)) & (pl.col("commit_timestamp") < pl.col("stamp"))
+    met = (
+        changes.sort("position", maintain_order=True)
+        .join(shown, on="record_id", how="left", maintain_order="left")
+        .with_columns(
+            is_in_row=(position <= pl.col("stands_at")).fill_null(value=False), is_known=is_known.fill_null(value=False)
+        )
+    )
+    is_first = (pl.col("is_known") | pl.col("is_in_row")).cast(pl.Int8).cum_min().over("record_id") == 1
+    is_left_out = is_first & ~pl.col("is_in_row")
+    known = met.filter(is_left_out)
+    detail = pl.format(
+        "a copy shows the record as of {}, which is later than the event", pl.col("stamp").dt.to_string("iso")
+    )
+    return met.filter(~is_left_out).select(changes.columns), _suspects(known, Reason.SILENT_CHANGE, detail)
+
+
 def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataFrame:
     """Return the changes, the contradicted columns among those whose values they leave `unproven`: those that a later
     event of the batch explains too, because another batch might end before it."""

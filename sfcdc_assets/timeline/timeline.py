@@ -19,7 +19,7 @@ from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
-from sfcdc_assets.timeline.resolve import resolve
+from sfcdc_assets.timeline.resolve import resolve, without_known
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import UNMARKED
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
@@ -68,10 +68,18 @@ class Timeline:
     """One key range's records on their way: `rows` of `current_state`, in no order, the versions `superseded` on it,
     new text values and entries, and `silent` records of another entity that changed with these rows."""
 
-    def __init__(self, columns: Sequence[Column], rows: pl.DataFrame, batch: int) -> None:
-        """`batch` is the number of the batch that all of it is written in."""
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        rows: pl.DataFrame,
+        batch: int,
+        perhaps_older: frozenset[int] = frozenset(),
+    ) -> None:
+        """`batch` is the number of the batch that all of it is written in; `perhaps_older` are positions of events that
+        came after a copy of their entity and were committed shortly before it."""
         self._columns = columns
         self._batch = batch
+        self._perhaps_older = perhaps_older
         self._no_changes = empty_rows(CHANGES).with_columns(blocked=pl.lit(False))
         self._no_reads = empty_rows(read_schema(columns)).with_columns(
             read_type=pl.lit(None, pl.String), dated=pl.lit(None, pl.Datetime("us", "UTC"))
@@ -122,6 +130,9 @@ class Timeline:
 
     def follow(self, changes: pl.DataFrame) -> None:
         """Apply changes (`CHANGES`), all of which come after what was followed before."""
+        if self._perhaps_older:
+            changes, known = without_known(self.rows, changes, self._perhaps_older)
+            self._suspects.append(known)
         if changes.is_empty():
             return
         before = self.rows

@@ -66,6 +66,18 @@ class Log:
             at_ms, numbers = info.get("timestamp", 0), dict(self.numbers)
             yield TableCommit(self, self.version, at_ms, set_now, numbers, added, is_replaced)
 
+    def begin_again(self) -> bool:
+        """Return whether the table was removed and there is another, which is then read from its beginning: it has a
+        first commit, and not the last one that was read."""
+        is_another = self._has(0) and not self._has(max(self.version, 0))
+        if is_another:
+            self.version = -1
+            self.numbers.clear()
+        return is_another
+
+    def _has(self, version: int) -> bool:
+        return (self.folder / commit_file(version)).exists()
+
     def _next(self) -> Path | None:
         path = self.folder / commit_file(self.version + 1)
         if path.exists():
@@ -223,12 +235,13 @@ def recorded(followed: Followed) -> Iterator[None]:
         if folder.name.startswith("rebuilt-"):
             return  # built beside the tables: nobody reads it
         log = logs.setdefault(folder, Log(table.name, folder))
-        if log.version > table.version:
-            log.version = -1  # the table was removed, and there is another
-            log.numbers.clear()
+        log.begin_again()
+        # Layers are removed together; that of the rows, which is made again first, says from which batch on.
+        rows = logs.get(folder.parent.parent / "current_state" / folder.name)
         try:
-            for commit in log.commits():
-                followed.take_all(commits_of(commit))
+            for each in (rows, log) if rows is not None and rows.begin_again() else (log,):
+                for commit in each.commits():
+                    followed.take_all(commits_of(commit))
         except NotAllowed as error:
             refused.append(error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,8 +18,12 @@ from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.model.relation import Followed, Landed, NotAllowed
 from sfcdc_assets_tests.model.table_trace import read_trace, recorded
+from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
+from sfcdc_assets_tests.pipeline.stepwise import connected
 
 CHANNEL = "/data/ChangeEvents"
+MakePipeline = Callable[..., EmulatedPipeline]
 
 
 def _events(positions: range, transaction: str) -> pa.Table:
@@ -74,6 +79,21 @@ def test_a_commit_after_some_that_another_client_made_and_cleaned_up_is_followed
             left.unlink()
         RawEvents.open(warehouse).commit(_events(range(3, 4), "b"), _at(3, 2, "b"))
     assert followed.counts == {"Landed": 2}
+
+
+def test_tables_that_were_removed_and_made_again_begin_again(make_pipeline: MakePipeline) -> None:
+    """Before the first batch that is written into the new ones, which is not numbered after the last one of the old."""
+    pipeline, followed = make_pipeline("Account", records=3), Followed()
+    with recorded(followed), connected(pipeline) as copy:
+        copy.snapshot()
+        for number in range(3):
+            with pipeline.org.transaction() as work:
+                work.update("Account", ids(pipeline.org, "Account")[0], {"Name": f"n{number}"})
+            copy.catch_up()
+        before = followed.counts["Appended"]
+        remove_layers(copy.warehouse, "Account")
+        copy.catch_up()
+    assert followed.counts["Appended"] > before >= 3
 
 
 @pytest.mark.parametrize(

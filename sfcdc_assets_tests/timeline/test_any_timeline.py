@@ -125,10 +125,15 @@ BEFORE: State = (new_timeline(COLUMNS, 0).rows, new_timeline(COLUMNS, 0).superse
 
 
 def applied(
-    state: State, changes: list[dict[str, Any]], org_reads: list[tuple[OrgRead, pl.DataFrame]], after: int, up_to: int
+    state: State,
+    changes: list[dict[str, Any]],
+    org_reads: list[tuple[OrgRead, pl.DataFrame]],
+    after: int,
+    up_to: int,
+    perhaps_older: frozenset[int] = frozenset(),
 ) -> State:
     """One batch as the pipeline makes it; events that wait for a reading are read again with it."""
-    made = Timeline(COLUMNS, state[0], 1)
+    made = Timeline(COLUMNS, state[0], 1, perhaps_older)
     done = after
     for checkpoint, rows in org_reads:
         made.follow(frame([each for each in changes if done < each["position"] <= checkpoint.until]))
@@ -143,19 +148,23 @@ def ordered(state: State) -> State:
 
 
 @settings(max_examples=examples(0.3))
-@given(landed())
+@given(landed(), st.lists(st.integers(0, 6), min_size=LAST, max_size=LAST), st.integers(1, 3))
 def test_applying_all_at_once_is_applying_it_as_it_came(
-    what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]],
+    what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]], seconds: list[int], size: int
 ) -> None:
+    """In batches of any size; some events were committed earlier than their positions say."""
     changes, org_reads = what
-    state = applied(BEFORE, changes, org_reads[:1], 0, 0)
+    for each, earlier in zip(changes, seconds, strict=True):
+        each["commit_timestamp"] -= earlier * 1_000_000
+    older = frozenset(each["position"] for each, earlier in zip(changes, seconds, strict=True) if earlier)
+    state = applied(BEFORE, changes, org_reads[:1], 0, 0, older)
     position = 0
-    for each in org_reads[1:]:
-        state = applied(state, changes, [], position, each[0].position)
-        state = applied(state, changes, [each], 0, each[0].position)
-        position = each[0].position
-    state = applied(state, changes, [], position, LAST)
-    whole = applied(BEFORE, changes, org_reads, 0, LAST)
+    for watermark, org_read in [*((each[0].position, [each]) for each in org_reads[1:]), (LAST, [])]:
+        for end in (*range(position + size, watermark, size), watermark):
+            state = applied(state, changes, [], position, end, older)
+            position = end
+        state = applied(state, changes, org_read, 0, watermark, older) if org_read else state
+    whole = applied(BEFORE, changes, org_reads, 0, LAST, older)
     for found, expected in zip(ordered(whole), ordered(state), strict=True):
         assert found.equals(expected)
 

@@ -20,6 +20,7 @@ from sfcdc_assets_tests.timeline.builders import (
     row,
     second,
     snapshot,
+    suspects,
     timeline,
     versions,
 )
@@ -51,6 +52,35 @@ def test_records_that_are_read_beyond_the_batchs_end_take_no_other_record_past_i
     whole.take(frame(changes), org_reads, up_to=4)
     found, expected = versions(first, later), versions(whole)
     assert [each | {"_batch": None} for each in found] == [each | {"_batch": None} for each in expected]
+
+
+def test_an_event_of_before_the_read_of_its_record_changes_nothing_where_it_may_be_older_than_a_copy() -> None:
+    created = timeline(*(change(each, 1, "CREATE", **everything("x", Count=7)) for each in "abc"))
+    shown = snapshot(created, 2, *(read(each, 2, 50, **everything("shown", Count=8)) for each in "abc"))
+    older = frozenset((3, 4, 6))
+    late = [change("a", 3, at=40, Name="older"), change("b", 4, at=50, Name="of the same second")]
+    late += [change("c", 5, at=45, Name="of no such position"), change("c", 6, at=41, Name="after it")]
+    after = Timeline(COLUMNS, shown.rows, 2, older)
+    after.follow(frame(late))
+    names = {each: row(after, each)["Name"] for each in "abc"}
+    assert names == {"a": "shown", "b": "of the same second", "c": "after it"}
+    assert suspects(after) == {"a": ("silent_change", 3)}
+    assert not row(after)["_in_doubt"], "what the copy shows is no worse for it"
+    assert {each["Id"] for each in versions(after) if each["_position"] > 2} == {"b", "c"}
+
+
+def test_a_record_that_is_suspect_is_not_compared_with_what_a_copy_showed_of_it() -> None:
+    created = timeline(change("a", 1, "CREATE", **everything("x")))
+    shown = snapshot(created, 2, read("a", 2, 50, **everything("shown")))
+    older, gap, event = frozenset((4,)), change("a", 3, "GAP_UPDATE", at=60), change("a", 4, at=40, Name="older")
+    apart = Timeline(COLUMNS, shown.rows, 2, older)
+    apart.follow(frame([gap]))
+    later = Timeline(COLUMNS, apart.rows, 3, older)
+    later.follow(frame([event]))
+    at_once = Timeline(COLUMNS, shown.rows, 2, older)
+    at_once.follow(frame([gap, event]))
+    assert [suspects(each) for each in (later, at_once)] == [{}, {"a": ("GAP_UPDATE", 3)}]
+    assert [each.counts.waiting for each in (later, at_once)] == [1, 1]
 
 
 def test_a_nulled_field_is_not_the_same_as_an_unchanged_one() -> None:

@@ -13,10 +13,12 @@ from sfcdc_assets.landing import land as land_module
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
+from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
+from sfcdc_assets_tests.pipeline.stepwise import connected
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
@@ -97,10 +99,30 @@ def test_events_that_come_late_do_not_undo_what_a_first_copy_read(make_pipeline:
     pipeline.assert_equal_to_the_org()
 
 
-def silently(pipeline: EmulatedPipeline, record_id: str, name: str) -> None:
-    """A change that raises no event and leaves SystemModstamp as it was."""
+def test_an_event_of_shortly_before_a_copy_does_not_undo_what_the_copy_shows_of_later(
+    make_pipeline: MakePipeline,
+) -> None:
+    """So shortly that its transaction could have run on while the copy was made: what the record says decides."""
+    pipeline = make_pipeline("Account", records=5)
+    record_id = ids(pipeline.org, "Account")[0]
+    set_name(pipeline, record_id, "told by an event")
+    clock.sleep(120)
+    now = pipeline.org.clock() // 1000 * 1000
+    silently(pipeline, record_id, "told by none", LastModifiedDate=now, SystemModstamp=now)
+    clock.sleep(60)
+    with connected(pipeline) as copy:
+        take_snapshot(copy.run, ToCopy("Account", CHANNEL), lambda least: max(least, 0))
+        copy.catch_up()
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org()
+    (entry,) = pipeline.scan("gap_reconciliation/Account")
+    assert (entry["record_id"], entry["reason"], entry["status"]) == (record_id, "silent_change", "healed")
+
+
+def silently(pipeline: EmulatedPipeline, record_id: str, name: str, **stamps: int) -> None:
+    """A change that raises no event, and but for the stamps given leaves all of them as they were."""
     with pipeline.org.database.transaction():
-        pipeline.org.store.update(pipeline.org.definitions["Account"], record_id, {"Name": name})
+        pipeline.org.store.update(pipeline.org.definitions["Account"], record_id, {"Name": name, **stamps})
 
 
 def test_nothing_is_landed_twice_after_a_lost_checkpoint_though_something_new_comes_first(

@@ -95,6 +95,8 @@ class Checks:
         # What a start at LATEST had left out may come after a lost checkpoint, and is in every copy.
         landed = [e for e in rows_of(life.warehouse, "raw_events") if e["commit_number"] > life.diary.left_out]
         events = first_copies(landed)
+        if life.diary.losses:
+            events = in_order_of_commits(events)
         cuts = rows_of(self._life.warehouse, "consistent_cuts")
         assert cuts, "a life leaves a cut"
         for cut in cuts:
@@ -191,6 +193,16 @@ def first_copies(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     for row in sorted(events, key=lambda row: row["position"]):
         first.setdefault((row["event_id"], *row["record_ids"]), row)
     return list(first.values())
+
+
+def in_order_of_commits(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Events, in the order of their positions, without second copies of such as were lost with their stream: those were
+    committed before what came earlier, and are in every copy that answered the loss."""
+    found: list[Mapping[str, Any]] = []
+    for row in events:
+        if not found or row["commit_number"] >= found[-1]["commit_number"]:
+            found.append(row)
+    return found
 
 
 def org_reads(value: Any) -> set[object]:
