@@ -264,6 +264,8 @@ def forget_ended() -> None:
     is_alive = _answers(session)
     with suppress(Py4JError, OSError):
         session.stop()
+    # What a context that does not answer leaves undone when it is stopped: PySpark would refuse another beside it.
+    SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     if not is_alive:
         SparkContext._gateway = SparkContext._jvm = None

@@ -9,10 +9,13 @@ from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from sfcdc_assets.cli.terminal.children import descendants
 from sfcdc_assets.orchestration import resources as resource
 from sfcdc_assets.orchestration.resources import SparkResource
+from sfcdc_assets.spark.session import forget_ended
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.spark.standing_spark import standing_spark
 
@@ -39,6 +42,23 @@ def test_a_run_that_goes_on_with_another_spark_says_so_in_its_log_once(monkeypat
     assert [each for each in said if "The Spark of this run has ended" in each] == [
         "The Spark of this run has ended. The run goes on with a standing one; what was committed stays."
     ]
+
+
+def test_a_spark_of_this_process_that_cannot_even_be_stopped_leaves_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> None:
+        raise ConnectionResetError
+
+    jvm = SimpleNamespace(System=SimpleNamespace(currentTimeMillis=refuse))
+    lost = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None), stop=refuse, _jvm=jvm)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", lost)
+    monkeypatch.setattr(SparkSession, "_activeSession", lost)
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, name, lost)
+    forget_ended()
+    assert (SparkSession._instantiatedSession, SparkContext._active_spark_context) == (None, None)
+    assert SparkContext._gateway is None
 
 
 @pytest.mark.slow
