@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated
@@ -30,7 +30,7 @@ from sfcdc_assets.org_connection.wanted_entities import entity_named
 from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.runtime.errors import counted, enumerated
 from sfcdc_assets.settings.settings import load_settings
 
 DRIFT = 3
@@ -190,11 +190,10 @@ def show(reports: list[VerifyReport]) -> None:
                 soft_wrap=True,
             )
         if report.broken_histories:
-            first, more = ", ".join(report.broken_histories[:3]), " ..." if len(report.broken_histories) > 3 else ""
             broken = counted(len(report.broken_histories), "record")
             console.print(
                 f"{report.entity}: the versions of {broken} do not follow one another "
-                f"({first}{more}). `sfcdc rebuild --entity {report.entity}` builds them again.",
+                f"({enumerated(report.broken_histories)}). `sfcdc rebuild --entity {report.entity}` builds them again.",
                 soft_wrap=True,
             )
     differences = [difference for report in reports for difference in report.differences]
@@ -215,13 +214,17 @@ def verdict(reports: Sequence[VerifyReport], damaged: Sequence[str] = ()) -> str
         found = [f"{records:,}{more} {differ} from the org"] * bool(records)
         found += [f"the versions of {counted(broken, 'record')} do not follow one another"] * bool(broken)
         fix = "`sfcdc verify --repair` reads them back." if records else "`sfcdc rebuild` builds them again."
-        return f"Different: {' and '.join(found)}, in {_named(report.entity for report in differing)}. {fix}"
+        return f"Different: {' and '.join(found)}, in {enumerated([report.entity for report in differing])}. {fix}"
     refused = [report.entity for report in reports if report.refused]
     left = [report for report in reports if report.left]
     missing = [
-        *([f"tables of {_named(damaged)} are damaged"] if damaged else []),
-        *([f"{_named(refused)} cannot be read as a whole"] if refused else []),
-        *([f"{counted(sum(len(r.left) for r in left), 'record')} of {_named(r.entity for r in left)}"] if left else []),
+        *([f"tables of {enumerated(damaged)} are damaged"] if damaged else []),
+        *([f"{enumerated(refused)} cannot be read as a whole"] if refused else []),
+        *(
+            [f"{counted(sum(len(r.left) for r in left), 'record')} of {enumerated([r.entity for r in left])}"]
+            if left
+            else []
+        ),
     ]
     compared = counted(sum(report.compared for report in reports), "record")
     values = counted(sum(report.values_compared for report in reports), "value")
@@ -232,12 +235,6 @@ def verdict(reports: Sequence[VerifyReport], damaged: Sequence[str] = ()) -> str
         unread = f"{counted(parts, 'part')} left unread"
         return f"Equal, as far as the budget went: {compared} ({values}) equal the org; {unread}."
     return f"Equal: all {compared} ({values}) of {counted(len(reports), 'entity')} equal the org."
-
-
-def _named(entities: Iterable[str]) -> str:
-    """Return the first of them."""
-    names = list(entities)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _row(report: VerifyReport) -> tuple[str | Text, ...]:

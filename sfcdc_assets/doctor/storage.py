@@ -15,7 +15,7 @@ from sfcdc_assets.lake.errors import CommitsNotAtomic, TableDamaged
 from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, enumerated
 
 WRITABLE, SPACE, COMMITS = "warehouse", "disk space", "atomic commits"
 CHANGE_FEED_CHECK = "change data feed"
@@ -70,10 +70,9 @@ def change_feed(warehouse: Warehouse) -> Finding:
     found = [name for name, has in zip(names, has_feed, strict=True) if has]
     if not found:
         return ok(CHANGE_FEED_CHECK, f"{CHANGE_FEED} is on no table; changes_since tells what has changed")
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return warning(
         CHANGE_FEED_CHECK,
-        f"{CHANGE_FEED} is on {', '.join(found[:_NAMED])}{more}. {CHANGE_FEED_REFUSED}.",
+        f"{CHANGE_FEED} is on {enumerated(found, _NAMED)}. {CHANGE_FEED_REFUSED}.",
         "Find out who sets it. The next run of the entity, or `sfcdc maintain`, switches it off and goes on.",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sfcdc_assets.runtime.errors import SfcdcError, TransientError
+from sfcdc_assets.runtime.errors import SfcdcError, TransientError, enumerated
 from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 
 
@@ -135,9 +135,7 @@ class UnknownInCut(SfcdcError, LookupError):
 
     def __init__(self, entity: str, known: Sequence[str], near: str | None) -> None:
         self.entity, self.known, self.near = entity, tuple(known), near
-        listed = ", ".join(self.known[:_LISTED]) or "none"
-        more = f" and {len(self.known) - _LISTED:,} more" if len(self.known) > _LISTED else ""
-        remedy = f"Did you mean {near}?" if near else f"Entities that are: {listed}{more}"
+        remedy = f"Did you mean {near}?" if near else f"Entities that are: {enumerated(self.known, _LISTED) or 'none'}"
         super().__init__(f"{entity} is not in the cut. {remedy}")
 
 

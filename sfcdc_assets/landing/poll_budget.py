@@ -9,7 +9,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, enumerated
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES
 from sfcdc_assets.settings.setting_values import as_set_here
 
@@ -23,11 +23,10 @@ class PollsWait(SfcdcError):
 
     def __init__(self, objects: Sequence[str], why: str) -> None:
         self.objects = tuple(objects)
-        shown = ", ".join(self.objects[:5]) + (" and others" if len(self.objects) > 5 else "")
         super().__init__(
             as_set_here(
-                f"Not all is polled: {shown} {'waits' if len(self.objects) == 1 else 'wait'}, because "
-                f"{why.rstrip('.')}. Run it again later, have the allowance raised, raise {SETTING} or "
+                f"Not all is polled: {enumerated(self.objects, 5)} {'waits' if len(self.objects) == 1 else 'wait'}, "
+                f"because {why.rstrip('.')}. Run it again later, have the allowance raised, raise {SETTING} or "
                 "SFCDC_POLL_SECONDS."
             )
         )

@@ -6,7 +6,8 @@ sentence from its facts; no secret is ever among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import islice
 
 from sfcdc_assets.runtime.foreign_text import terminal_text
 
@@ -49,6 +50,12 @@ def counted(count: int, noun: str) -> str:
     """Return a count with its noun, as sentences have it: `1 event`, `2,000 entities`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def enumerated(names: Collection[str], at_most: int = 3) -> str:
+    """Return names as far as a sentence has room for them: `a, b, c and 1,204 more`."""
+    more = len(names) - at_most
+    return ", ".join(islice(names, at_most)) + (f" and {more:,} more" if more > 0 else "")
 
 
 def name_settings_by(as_set_here: Callable[[str], str]) -> None:

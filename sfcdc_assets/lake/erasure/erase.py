@@ -37,7 +37,7 @@ from sfcdc_assets.lake.tables import current_state, history, snapshots, text_fie
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.erasure_receipts import Done, OnNewEvent, Step, erased_records, note
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, enumerated
 from sfcdc_assets.runtime.progress import TableSearched, notify
 
 PASSES = 3
@@ -57,10 +57,9 @@ class UnknownRecord(SfcdcError):
 
     def __init__(self, entity: str, record_ids: Sequence[str]) -> None:
         self.entity, self.record_ids = entity, tuple(record_ids)
-        shown = ", ".join(self.record_ids[:5]) + (f" and {len(record_ids) - 5} more" if len(record_ids) > 5 else "")
         super().__init__(
-            f"{entity}: no table has a record {shown}, and none was erased before. Nothing was changed. Check the id "
-            "and the entity; `sfcdc forget --dry-run` shows where a record is found."
+            f"{entity}: no table has a record {enumerated(self.record_ids, 5)}, and none was erased before. Nothing "
+            "was changed. Check the id and the entity; `sfcdc forget --dry-run` shows where a record is found."
         )
 
 

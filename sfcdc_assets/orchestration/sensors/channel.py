@@ -45,9 +45,10 @@ from sfcdc_assets.orchestration.sensors.entities_since_load import with_entities
 from sfcdc_assets.orchestration.sensors.event_channel import events_due
 from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChannel
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
-from sfcdc_assets.orchestration.sensors.tick_sentences import idle_sentence, landed_sentence, some_of
+from sfcdc_assets.orchestration.sensors.tick_sentences import NAMES_SHOWN, idle_sentence, landed_sentence
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import enumerated
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.settings.channel_kinds import carries_changes, feeds_entities, folder_of, is_polled, kind_of
 from sfcdc_assets.spark.own_standing_spark import KeptSpark
@@ -237,7 +238,7 @@ def _due_now(
     last_look.was_busy = last_look.waits_for is not None
     if last_look.was_busy:
         last_look.cut_owed = True
-        waiting = some_of([state.entity for state in work[SYNC]])
+        waiting = enumerated([state.entity for state in work[SYNC]], NAMES_SHOWN)
         reason = f"{landed}; run {busy[SYNC]}, of another process, is at work on {channel}, and {waiting} waits."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added)
     if busy[SNAPSHOT] and any(state.needs_snapshot for state in states):

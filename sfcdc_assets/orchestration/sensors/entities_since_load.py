@@ -13,6 +13,7 @@ import dagster as dg
 from sfcdc_assets.lake.store.entities_without_asset import note_without_asset
 from sfcdc_assets.orchestration.assets.front_doors import WAY_TO_ASSETS, WITHOUT_ASSET_TAG
 from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
+from sfcdc_assets.runtime.errors import enumerated
 
 NAMED = 5
 
@@ -28,7 +29,7 @@ def with_entities_since_load(opened: OpenChannel, loaded: Collection[str], resul
     if not without:
         return result
     requests = [
-        request.with_replaced_attrs(tags={**request.tags, WITHOUT_ASSET_TAG: names_of(without)})
+        request.with_replaced_attrs(tags={**request.tags, WITHOUT_ASSET_TAG: enumerated(without, NAMED)})
         for request in result.run_requests or ()
     ]
     skipped = result.skip_reason.skip_message if isinstance(result.skip_reason, dg.SkipReason) else result.skip_reason
@@ -44,10 +45,4 @@ def with_entities_since_load(opened: OpenChannel, loaded: Collection[str], resul
 def sentence(entities: Sequence[str]) -> str:
     """Say what the entities lack, and what gives it to them."""
     lacks = "has no asset of its own" if len(entities) == 1 else "have no assets of their own"
-    return f"{names_of(entities)} {lacks} before {WAY_TO_ASSETS}"
-
-
-def names_of(entities: Sequence[str]) -> str:
-    """Return their names, as far as a tag has room."""
-    more = len(entities) - NAMED
-    return ", ".join(entities[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{enumerated(entities, NAMED)} {lacks} before {WAY_TO_ASSETS}"

@@ -7,16 +7,11 @@ from collections.abc import Sequence
 from sfcdc_assets.entities.entities import EntityState
 from sfcdc_assets.entities.refused_reads import sentences
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.runtime.errors import counted, enumerated
 from sfcdc_assets.settings.channel_kinds import is_polled
 
 NAMES_SHOWN = 20
-
-
-def some_of(entities: Sequence[str]) -> str:
-    """Return their names, as far as a line has room."""
-    more = len(entities) - NAMES_SHOWN
-    return ", ".join(entities[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+"""Entities in one line."""
 
 
 def landed_sentence(report: LandingReport, by: str, count: int | None = None) -> str:
@@ -44,9 +39,9 @@ def idle_sentence(
         return f"{description}; {' '.join(sentences(refused))}"
     waiting = [state.entity for state in states if state.needs_snapshot]
     if waiting and snapshot_run:
-        return f"{description}; run {snapshot_run} takes the snapshot of {some_of(waiting)}."
+        return f"{description}; run {snapshot_run} takes the snapshot of {enumerated(waiting, NAMES_SHOWN)}."
     if waiting and no_room:
-        return f"{description}; snapshots of {some_of(waiting)} wait: {no_room}."
+        return f"{description}; snapshots of {enumerated(waiting, NAMES_SHOWN)} wait: {no_room}."
     if waiting and not report.has_checkpoint:
         return (
             f"{description}; the stream was begun at LATEST and no keepalive has come yet, so no snapshot can be taken."
@@ -60,8 +55,12 @@ def idle_sentence(
     settling = [state.entity for state in states if state.lacks_snapshot and state.paused and not state.off_channel]
     if off or settling:
         reasons = [
-            *([f"off the channel, so its changes raise no event: {some_of(off)}"] if off else []),
-            *([f"suspect and read again when the stream has settled: {some_of(settling)}"] if settling else []),
+            *([f"off the channel, so its changes raise no event: {enumerated(off, NAMES_SHOWN)}"] if off else []),
+            *(
+                [f"suspect and read again when the stream has settled: {enumerated(settling, NAMES_SHOWN)}"]
+                if settling
+                else []
+            ),
         ]
         return f"{description}; all else is up to date; {'; '.join(reasons)}."
     suspects = {state.entity: state.suspects_open for state in states if state.suspects_open}
