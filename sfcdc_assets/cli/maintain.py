@@ -9,7 +9,8 @@ import typer
 
 from sfcdc_assets.cli.terminal.output import Screen, say
 from sfcdc_assets.cli.terminal.stopping import drawing, stops_at_once
-from sfcdc_assets.lake.maintenance.maintain import TableDone, maintain_with_settings, summary_of
+from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings
+from sfcdc_assets.lake.maintenance.table_done import TableDone, summary_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted

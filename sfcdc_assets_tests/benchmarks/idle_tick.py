@@ -15,7 +15,7 @@ import pytest
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.orchestration.jobs import SYNC
-from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS
+from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers

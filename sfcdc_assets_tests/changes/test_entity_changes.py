@@ -25,7 +25,8 @@ from deltalake import DeltaTable
 from sfcdc_assets.changes import token as reasons
 from sfcdc_assets.changes.entity_changes import EntityChanges
 from sfcdc_assets.changes.token import ChangesExpired
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut
 from sfcdc_assets_tests.changes.batches import CHANNEL, Batches
 from sfcdc_assets_tests.pipeline.lives.lives_consumers import State, assert_reported_once, fold, in_order

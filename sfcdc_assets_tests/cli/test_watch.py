@@ -82,7 +82,7 @@ def test_a_failure_is_said_once_and_what_it_left_undone_is_done_when_it_is_over(
         return due(*arguments)
 
     monkeypatch.setattr(channel_turn, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.due.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(channel_turn, "due", broken)
     said = watch((pipeline.warehouse / "current_state" / "Account" / "_delta_log").exists)
     assert calls >= 6
@@ -135,8 +135,8 @@ def test_runs_that_fail_as_a_whole_again_and_again_end_it(
 
     monkeypatch.setattr(channel_turn, "FAILED_RUNS", 3)
     monkeypatch.setattr(channel_turn, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.due.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.due.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(Applier, "prepare", lost)
     with pytest.raises(RunFailed, match="Spark is gone"):
         watch(lambda: False)
@@ -156,8 +156,8 @@ def test_an_entity_that_fails_again_and_again_ends_nothing(
 
     monkeypatch.setattr(channel_turn, "FAILED_RUNS", 2)
     monkeypatch.setattr(channel_turn, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.channel.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.due.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("sfcdc_assets.orchestration.sensors.due.LOOK_SECONDS", 0.0)
     monkeypatch.setattr(Applier, "prepare", without_account)
     looks = 0
 

@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 from sfcdc_assets.doctor.finding import Outcome
 from sfcdc_assets.doctor.storage import change_feed
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse

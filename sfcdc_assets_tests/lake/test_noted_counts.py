@@ -19,7 +19,8 @@ from sfcdc_assets.change_events.columns import ID_COLUMN
 from sfcdc_assets.key_ranges.data_file import write_table
 from sfcdc_assets.key_ranges.range_rows import RowCounts
 from sfcdc_assets.lake.delta.data_files import NewFile
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.current_state import CurrentState, noted_counts
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse

@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 from sfcdc_assets.change_events.columns import ID_COLUMN
 from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse

@@ -13,7 +13,8 @@ from sfcdc_assets.lake.delta.handles import HANDLES
 from sfcdc_assets.lake.delta.shadow_tables import open_if_readable
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.store.object_stores import refusal_of
 from sfcdc_assets.lake.tables.damage import damage_of
 from sfcdc_assets.lake.warehouse import Warehouse

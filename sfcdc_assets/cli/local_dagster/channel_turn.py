@@ -12,7 +12,8 @@ import dagster as dg
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed, run_job
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.jobs.run_config import while_nobody_lands
-from sfcdc_assets.orchestration.sensors.channel import due, report_directly
+from sfcdc_assets.orchestration.sensors.channel import report_directly
+from sfcdc_assets.orchestration.sensors.due import due
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.spark.early_start import EarlySpark

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableNotWritten
-from sfcdc_assets.lake.maintenance.maintain import TableDone
 from sfcdc_assets.lake.maintenance.maintained_tables import landed_tables, maintained_tables
 from sfcdc_assets.lake.maintenance.pack import Packing, pack, packable
+from sfcdc_assets.lake.maintenance.table_done import TableDone
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
 

@@ -11,7 +11,7 @@ from sfcdc_assets.landing.run_lander import LandedOnly, Poller
 from sfcdc_assets.orchestration.assets.catch_up_run import catch_up_of_run
 from sfcdc_assets.orchestration.assets.entity_failures import chosen, failure_of_some, materializations, results
 from sfcdc_assets.orchestration.assets.layer_metadata import channel_materialization, raw_events_metadata
-from sfcdc_assets.orchestration.assets.reports import data_version, snapshot_metadata
+from sfcdc_assets.orchestration.assets.materializations import data_version, snapshot_metadata
 from sfcdc_assets.orchestration.assets.snapshots import SnapshotTaker
 from sfcdc_assets.orchestration.assets.specs import raw_events_spec, snapshot_spec, table_specs
 from sfcdc_assets.orchestration.checks.evaluations import evaluations

@@ -5,13 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
-from sfcdc_assets.lake.maintenance.maintain import (
-    TableDone,
-    maintain_with_settings,
-    retention_of,
-    summary_of,
-    thin_out,
-)
+from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings, retention_of, thin_out
+from sfcdc_assets.lake.maintenance.table_done import TableDone, summary_of
 from sfcdc_assets.landing.payload_retention import drop_payloads
 from sfcdc_assets.orchestration.assets.keys import AssetKeys
 from sfcdc_assets.orchestration.jobs.retries import NIGHTLY

@@ -14,7 +14,8 @@ from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
 from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_as_failed
-from sfcdc_assets.orchestration.assets.reports import Event, snapshot_materialization
+from sfcdc_assets.orchestration.assets.materializations import snapshot_materialization
+from sfcdc_assets.orchestration.assets.reports import Event
 from sfcdc_assets.orchestration.assets.snapshots import SnapshotTaker
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of

@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfcdc_assets.lake.maintenance import pack_by_count
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.pack_by_count import files_to_pack, pack_where_many
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.raw_events import NAME, RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock

@@ -32,8 +32,9 @@ from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.entities.open_tables import OpenTables
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.maintenance.maintain import LOG_HOURS, Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.pack_by_count import MANY_FILES, pack_where_many
+from sfcdc_assets.lake.maintenance.table_upkeep import LOG_HOURS, Retention
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas

@@ -12,7 +12,9 @@ from sfcdc_assets import open_cut
 from sfcdc_assets.apply import attempt
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.maintenance import pack as packing_module
-from sfcdc_assets.lake.maintenance.maintain import Retention, TableDone, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_done import TableDone
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of

@@ -17,7 +17,9 @@ from deltalake import DeltaTable
 from sfcdc_assets import open_cut
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import CutGone
-from sfcdc_assets.lake.maintenance.maintain import Retention, TableDone, maintain, thin_out
+from sfcdc_assets.lake.maintenance.maintain import maintain, thin_out
+from sfcdc_assets.lake.maintenance.table_done import TableDone
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut, cuts, latest_cut, prune_cuts
 from sfcdc_assets.lake.tables.cut_retention import GRACE, CutRetention
 from sfcdc_assets.lake.tables.raw_events import RawEvents

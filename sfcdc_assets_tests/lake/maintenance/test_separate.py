@@ -28,8 +28,10 @@ from sfcdc_assets.key_ranges.key_ranges import (
 )
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile, PackedFiles
 from sfcdc_assets.lake.maintenance import separate as separate_module
-from sfcdc_assets.lake.maintenance.maintain import Retention, TableDone, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.separate import Step, next_step, separate
+from sfcdc_assets.lake.maintenance.table_done import TableDone
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, STATE, QuietLife, quiet

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.maintenance.maintain import Retention, thin_out
+from sfcdc_assets.lake.maintenance.maintain import thin_out
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut, cuts
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -53,7 +54,7 @@ class BusyDay:
             Table.open_or_create(self.warehouse, name, SCHEMA)
         self._date_back()
         clock = SimpleNamespace(time=lambda: self._now, monotonic=time.monotonic)
-        patch.setattr("sfcdc_assets.lake.maintenance.maintain.time", clock)
+        patch.setattr("sfcdc_assets.lake.maintenance.table_upkeep.time", clock)
 
     def go_on(self, hours: float) -> Size:
         for _ in range(int(hours * HOUR / self._seconds)):

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from sfcdc_assets.definitions import ASSETS, defs
-from sfcdc_assets.lake.maintenance.maintain import TableDone
+from sfcdc_assets.lake.maintenance.table_done import TableDone
 from sfcdc_assets.lake.store.runs_at_work import AtWork, note_at_work, noted_at_work
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import LAYERS, lost_runs, maintenance

@@ -19,7 +19,8 @@ from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
-from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, RETRY_SECONDS, tick
+from sfcdc_assets.orchestration.sensors.channel import tick
+from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS, RETRY_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
@@ -151,7 +152,7 @@ def test_what_has_landed_is_reported_although_the_look_fails_when_that_is_due(
         raise OrgUnavailable("https://localhost", 3, "down for maintenance")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfcdc_assets.orchestration.sensors.channel.entity_states", unavailable)
+        patch.setattr("sfcdc_assets.orchestration.sensors.due.entity_states", unavailable)
         with pytest.raises(OrgUnavailable):
             server.tick()
     assert events_reported(server, [*results, *server.ticks_and_runs(60)]) == 3
@@ -168,7 +169,7 @@ def test_a_look_that_failed_is_made_by_the_next_tick_and_not_half_a_minute_later
         raise OrgUnavailable("https://localhost", 3, "down for maintenance")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfcdc_assets.orchestration.sensors.channel.claim_warehouse", unavailable)
+        patch.setattr("sfcdc_assets.orchestration.sensors.due.claim_warehouse", unavailable)
         with pytest.raises(OrgUnavailable):
             server.tick()
     assert weather.checkpoint().position == 2  # landed all the same
@@ -302,7 +303,7 @@ def test_a_cut_of_which_the_report_failed_is_reported_by_the_next_tick(
         raise RuntimeError("database is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfcdc_assets.orchestration.sensors.channel.unreported_doors", locked)
+        patch.setattr("sfcdc_assets.orchestration.sensors.due.unreported_doors", locked)
         with pytest.raises(RuntimeError, match="locked"):
             server.ticks_and_runs(100)
     assert materialized_cuts(server.ticks_and_runs(60)) == 1

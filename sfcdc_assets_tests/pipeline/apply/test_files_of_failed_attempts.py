@@ -18,7 +18,9 @@ from sfcdc_assets.key_ranges.data_file import write_table
 from sfcdc_assets.lake.delta.attempt_files import MARKER, AttemptFiles
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_commits import TableCommits
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain, summary_of
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_done import summary_of
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, STATE, QuietLife, quiet

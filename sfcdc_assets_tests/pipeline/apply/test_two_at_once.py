@@ -10,7 +10,8 @@ import pytest
 
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.reconciliation.rebuild import rebuild_entity
 from sfcdc_assets_tests.pipeline.commits import another_memory, before_commit

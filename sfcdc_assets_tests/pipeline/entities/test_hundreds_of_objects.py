@@ -22,7 +22,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets import copies
 from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC, snapshot
 from sfcdc_assets.orchestration.jobs.run_config import config_of
-from sfcdc_assets.orchestration.sensors.channel import COPY_SECONDS
+from sfcdc_assets.orchestration.sensors.due import COPY_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.session import OrgSession

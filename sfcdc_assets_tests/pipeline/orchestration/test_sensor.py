@@ -22,7 +22,8 @@ from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.orchestration.assets.front_doors import WITHOUT_ASSET_TAG
 from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
-from sfcdc_assets.orchestration.sensors.channel import LOOK_SECONDS, OPEN_CHANNELS
+from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired

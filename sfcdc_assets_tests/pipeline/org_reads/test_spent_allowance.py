@@ -9,7 +9,8 @@ import pytest
 
 from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.orchestration.jobs.run_config import config_of
-from sfcdc_assets.orchestration.sensors.channel import COPY_SECONDS, OPEN_CHANNELS
+from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
+from sfcdc_assets.orchestration.sensors.due import COPY_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.cli.command import sfcdc

@@ -11,7 +11,8 @@ import pytest
 from sfcdc_assets.apply import attempt
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.entities.entities import entity_states
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Counts, Entities, catch_up
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die

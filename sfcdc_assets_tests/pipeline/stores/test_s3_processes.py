@@ -15,7 +15,8 @@ from pyarrow import fs
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.lake.errors import CommitsNotAtomic
-from sfcdc_assets.lake.maintenance.maintain import Retention, maintain
+from sfcdc_assets.lake.maintenance.maintain import maintain
+from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
