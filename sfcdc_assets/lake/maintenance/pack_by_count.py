@@ -10,14 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableNotWritten
 from sfcdc_assets.lake.maintenance.maintained_tables import landed_tables, maintained_tables
 from sfcdc_assets.lake.maintenance.pack import Packing, pack, packable
-from sfcdc_assets.lake.maintenance.table_done import TableDone
+from sfcdc_assets.lake.maintenance.table_done import TableDone, after_step
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
 
 MANY_FILES = 500
 """Small files of a table that are worth packing: some seven minutes of a busy channel, and two seconds of work."""
@@ -38,20 +37,15 @@ def _packable(warehouse: Warehouse, name: str, packing: Packing) -> int:
 def pack_where_many(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[TableDone]:
     """Pack every table that has many small files. Raises `StoreRefused` and `StoreUnavailable`."""
     for each in maintained_tables(warehouse, payload_retention_days):
-        if each.packing is None:
-            continue
-        started, done = time.monotonic(), TableDone(each.name)
-        try:
-            if _packable(warehouse, each.name, each.packing) < MANY_FILES:
-                continue
-            packed = pack(warehouse, each.name, each.packing)
-            done = replace(done, packed=packed.files, packed_into=packed.into, given_up=packed.given_up)
-        except (StoreRefused, StoreUnavailable):
-            raise
-        except ConcurrentCommit:
-            done = replace(done, left="other writers were first ten times")
-        except TableNotWritten as error:
-            done = replace(done, not_written=str(error))
-        except SfcdcError as error:
-            done = replace(done, problem=str(error))
-        yield replace(done, seconds=time.monotonic() - started)
+        if each.packing is not None:
+            started = time.monotonic()
+            done = after_step(TableDone(each.name), partial(_packed, warehouse, each.packing))
+            if done.is_worth_telling:
+                yield replace(done, seconds=time.monotonic() - started)
+
+
+def _packed(warehouse: Warehouse, packing: Packing, done: TableDone) -> TableDone:
+    if _packable(warehouse, done.table, packing) < MANY_FILES:
+        return done
+    packed = pack(warehouse, done.table, packing)
+    return replace(done, packed=packed.files, packed_into=packed.into, given_up=packed.given_up)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableNotWritten
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,21 @@ class TableDone:
             did.append(self.not_written)
         noted = ", ".join(each for each in did if each) or "nothing to do"
         return f"{self.table}: {noted}, {self.seconds:.1f} s"
+
+
+def after_step(done: TableDone, step: Callable[[TableDone], TableDone]) -> TableDone:
+    """Return what was done with a step, or without it and why if it failed. Raises `StoreRefused` and
+    `StoreUnavailable`: it is so for every table."""
+    try:
+        return step(done)
+    except (StoreRefused, StoreUnavailable):
+        raise
+    except ConcurrentCommit:
+        return replace(done, left="other writers were first ten times")
+    except TableNotWritten as error:
+        return replace(done, not_written=str(error))
+    except SfcdcError as error:
+        return replace(done, problem=str(error))
 
 
 def summary_of(done: Sequence[TableDone]) -> str:

@@ -7,7 +7,7 @@ table is left as it is until the next time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,11 +15,11 @@ from functools import cached_property
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_commits import KEPT_HOURS
-from sfcdc_assets.lake.errors import ConcurrentCommit, StoreRefused, StoreUnavailable, TableDamaged, TableNotWritten
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.maintenance.maintained_tables import Maintained
 from sfcdc_assets.lake.maintenance.pack import pack
 from sfcdc_assets.lake.maintenance.separate import separate
-from sfcdc_assets.lake.maintenance.table_done import TableDone
+from sfcdc_assets.lake.maintenance.table_done import TableDone, after_step
 from sfcdc_assets.lake.maintenance.version_vacuum import YOUNG_SECONDS, clean_log_but_for, vacuum_but_for
 from sfcdc_assets.lake.tables import consistent_cuts, current_state, earlier_formula_values, formula_values, snapshots
 from sfcdc_assets.lake.tables.consistent_cuts import prune_cuts, pruned_at, versions_in_cuts
@@ -27,7 +27,6 @@ from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.cut_retention import GRACE, CutRetention
 from sfcdc_assets.lake.tables.roll_backs import versions_before_roll_backs
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
 
 TOMBSTONE_HOURS = 6
 """How long checkpoints of tables that cuts name say that a file was replaced: on a busy table 35,000 files a day, which
@@ -119,8 +118,8 @@ class TableUpkeep:
         except TableDamaged as error:
             return replace(done, problem=str(error))
         if self.table.name == consistent_cuts.NAME:
-            done = self._outcome(done, self._prune)
-        return self._outcome(done, self._vacuum_of_cuts if self.table.is_of_a_cut else self._vacuum)
+            done = after_step(done, self._prune)
+        return after_step(done, self._vacuum_of_cuts if self.table.is_of_a_cut else self._vacuum)
 
     def _prune(self, done: TableDone) -> TableDone:
         return replace(done, pruned=self.cuts.forget())
@@ -131,21 +130,8 @@ class TableUpkeep:
         looks = () if self.is_frequent else (self._look_after_rows,)
         for step in (*looks, self._pack, clean_log):
             if done.left is None and done.failure is None:
-                done = self._outcome(done, step)
+                done = after_step(done, step)
         return done
-
-    def _outcome(self, done: TableDone, step: Callable[[TableDone], TableDone]) -> TableDone:
-        """Return what was done with a step, or without it if it failed."""
-        try:
-            return step(done)
-        except (StoreRefused, StoreUnavailable):
-            raise  # it is so for every table
-        except ConcurrentCommit:
-            return replace(done, left="other writers were first ten times")
-        except TableNotWritten as error:
-            return replace(done, not_written=str(error))
-        except SfcdcError as error:
-            return replace(done, problem=str(error))
 
     def _look_after_rows(self, done: TableDone) -> TableDone:
         if not self.table.name.startswith(f"{current_state.LAYER}/"):
