@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
 from sfcdc_assets.polls.cursor import REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
-from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep
+from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep, left_out
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.composite_query import QueryPage, counts, first_pages, next_page
@@ -213,7 +214,10 @@ def _changed_since(
     if by is None:
         return None
     stamp = by.field
-    uncertain = {*table.table.scan(["Id"], _UNCERTAIN)["Id"].to_pylist(), *proven.waiting}
+    unknown = table.table.scan(["Id"], _UNCERTAIN)["Id"]
+    if len(unknown) > MOST_UNCERTAIN + MOST_CHANGED:
+        return None
+    uncertain = {*unknown.to_pylist(), *proven.waiting}
     spelt = by_any_case(description.field_names)
     asked = {spelt[each.name.lower()]: each.name for each in columns if each.name.lower() in spelt}
     beside = [name for name in (*_ALWAYS, stamp) if name in description.field_names]
@@ -256,14 +260,11 @@ def _with(rows: pa.Table, record_ids: list[str], read: Callable[[list[str]], Rea
 
 def _living_after(table: CurrentState, rows: pa.Table) -> Ids:
     """Return the Ids of the records that live by the table and what changed since, in order."""
-    changed = rows["Id"].to_pylist()
-    living = set(rows.filter(pc.invert(rows["_is_deleted"]))["Id"].to_pylist())
-    left = {each.decode() for each in table.living_ids()} - set(changed)
-    return _ids(sorted(left | living))
-
-
-def _ids(found: list[str]) -> Ids:
-    return pl.Series(found, dtype=pl.String).to_numpy().astype("S18")
+    kept = left_out(table.living_ids(), rows["Id"].to_pylist())
+    living = rows.filter(pc.invert(rows["_is_deleted"]))["Id"].to_pylist()
+    ids = np.concatenate([kept, np.array(living, "S18")])
+    ids.sort()
+    return ids
 
 
 @dataclass(frozen=True)

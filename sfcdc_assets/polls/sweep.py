@@ -29,6 +29,15 @@ COUNTED = 2_000_000
 """The most records that the org is asked to count at once: on tens of millions it gives up."""
 
 
+def left_out(ids: Ids, gone: Collection[str]) -> Ids:
+    """Return the Ids (in order) without some. These are looked up and not compared as a set: numpy sorts all Ids for
+    that, which takes half a minute for millions, and Python's sets take a gigabyte."""
+    wanted = np.array(sorted(gone), np.bytes_)
+    places = np.searchsorted(ids, wanted)
+    within = places < len(ids)
+    return np.delete(ids, places[within][ids[places[within]] == wanted[within]])
+
+
 class Sweep:
     """The search over one object, step by step. `ids`: those of the table's living rows, in order."""
 
@@ -60,16 +69,12 @@ class Sweep:
 
     def without(self, gone: Collection[str]) -> int:
         """Count again without Ids that are known to be gone; returns how many of them the table had."""
-        wanted = np.array(sorted(gone), np.bytes_)
-        # Looked up, and not compared as sets: numpy sorts all Ids for that, half a minute for millions.
-        places = np.searchsorted(self._ids, wanted)
-        within = places < len(self._ids)
-        found = places[within][self._ids[places[within]] == wanted[within]]
-        if len(found):
-            self._ids = np.delete(self._ids, found)
+        before = len(self._ids)
+        self._ids = left_out(self._ids, gone)
+        if found := before - len(self._ids):
             self._to_list.clear()
             self._to_count = deque(_parted(self._ids, IdWindow(), -(-len(self._ids) // COUNTED) or 1))
-        return len(found)
+        return found
 
     def list_all(self) -> None:
         """Have every Id listed, whatever was counted."""
