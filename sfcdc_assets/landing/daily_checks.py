@@ -71,6 +71,7 @@ class DailyChecks:
     ) -> dict[str, PollNote]:
         """Look at the objects whose time has come, as far as a reading has `requests` for it, one comparison at most;
         returns the new notes. Raises what concerns all objects."""
+        self._hard_deletes.forget_others(entities)
         done = {each: self._begun(each, notes.get(each), now_ms) for each in entities if _is_new(notes.get(each))}
         known = {each: _by_now(note, now_ms) for each, note in {**notes, **done}.items()}
         due = sorted(

@@ -6,7 +6,7 @@ What is found is suspect, and read back by its Id: that, and not the count, says
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -31,6 +31,8 @@ ONLY_HERE = "not in the org"
 ONLY_THERE = "not in the table"
 MARGIN = timedelta(hours=1)
 """Before the last search: the clocks may differ, and transactions may have been open."""
+MOST_IDS = 10_000_000
+"""Ids that the searches under way hold together, 18 bytes each; one object alone may have more."""
 log = logging.getLogger(__name__)
 
 
@@ -53,10 +55,20 @@ class _Search:
 class HardDeletes:
     """The search for them, over one object after another, some requests at a time."""
 
-    def __init__(self, warehouse: Warehouse, org: OrgConnection) -> None:
-        self._warehouse, self._org = warehouse, org
+    def __init__(self, warehouse: Warehouse, org: OrgConnection, most_ids: int = MOST_IDS) -> None:
+        self._warehouse, self._org, self._most_ids = warehouse, org, most_ids
         self._under_way: dict[str, _Search] = {}
-        """By object: one that another is searched before goes on afterwards."""
+        """By object, those that were begun first before others: one that another is searched before goes on
+        afterwards."""
+
+    @property
+    def held(self) -> int:
+        """How many Ids the searches under way hold."""
+        return sum(each.sweep.held for each in self._under_way.values())
+
+    def forget_others(self, entities: Collection[str]) -> None:
+        """Give up the searches of other objects: nobody goes on with them, and what they know gets old."""
+        self._under_way = {entity: search for entity, search in self._under_way.items() if entity in entities}
 
     def search(self, entity: str, position: int, most_requests: int, since_ms: int = 0) -> tuple[bool, int]:
         """Search one object, all of whose reads are in its table, from where the last search of it stopped; returns
@@ -94,6 +106,9 @@ class HardDeletes:
             assert table is not None, entity
             ids, erased = table.living_ids(), erased_records(self._warehouse)
             has_erased = any(each[:3].decode() in erased.prefixes for each in ids[:1])  # all begin alike
+            # What others have found is noted: they begin again, with what is left of it.
+            while self._under_way and self.held + len(ids) > self._most_ids:
+                self._under_way.pop(next(iter(self._under_way)))
             self._under_way[entity] = _Search(entity, Sweep(ids), has_erased)
         return self._under_way[entity]
 

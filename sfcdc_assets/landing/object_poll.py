@@ -14,6 +14,7 @@ from typing import Any
 from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.store.poll_notes import PollNote
+from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.poll_mark import PollMark
@@ -88,12 +89,15 @@ class ObjectPoll:
         covered_ms: int = 0,
     ) -> None:
         """`note`: of the last poll. `covered_ms`: the time (epoch ms, UTC, by the org's clock) before which no change
-        becomes visible any more that was not before; 0: not known. Raises `NotPollable` and `SchemaMissing`."""
+        becomes visible any more that was not before; 0: not known. Raises `NotPollable`, `SchemaMissing`, and
+        `OtherChannel` where a channel has got the object meanwhile: a poll's position is none among its events."""
         self.entity = entity
         self._warehouse, self._org, self._note, self._seen = warehouse, org, note, seen
         self._covered_ms = covered_ms
         taken = Snapshots.open(warehouse, entity)
         assert taken is not None, entity
+        if not taken.has_watermark_on(POLLED):
+            raise OtherChannel(entity, POLLED)
         self._taken = taken
         schemas = Schemas(warehouse)
         description = newest_describe(schemas.of_entity(entity))

@@ -24,6 +24,7 @@ from sfcdc_assets.lake.store.poll_notes import (
     note_polls_stopped,
     read_poll_notes,
 )
+from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -172,12 +173,14 @@ class PolledReader:
         tries: int = TRIES,
     ) -> dict[str, PollNote]:
         """Return the notes of these objects after their polls. One whose records somebody else has read meanwhile, or
-        whose fields are others by now, is asked once more, a few times."""
+        whose fields are others by now, is asked once more, a few times; one that a channel has got is left alone."""
         notes: dict[str, PollNote] = {}
         overtaken: list[str] = []
         polls: list[ObjectPoll] = []
         for entity in entities:
             begun = outcome_of(self._begun, entity, covered_ms)
+            if isinstance(begun, OtherChannel):
+                continue
             if isinstance(begun, Exception):
                 notes[entity] = self._not_polled(entity, begun)
             else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sfcdc_assets.lake.delta.commit_probe import check_commits
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.event_table import event_tables, landed_table
-from sfcdc_assets.lake.tables.lost_checkpoints import lose_checkpoint
+from sfcdc_assets.lake.tables.lost_checkpoints import channels_of_entities, lose_checkpoint
 from sfcdc_assets.lake.tables.organization import OrganizationLog, commits_are_atomic, organization_of
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -97,6 +97,7 @@ def accept_organization(
         return {}
     broken_at: dict[str, int] = {}
     landed = [*RawEvents.open(warehouse).channels(), *(channel for channel, _ in event_tables(warehouse))]
+    landed += channels_of_entities(warehouse)  # polls land no events, and what fed an object before may be set no more
     for channel in dict.fromkeys([*channels, *landed]):
         reason = f"the organization changed from {owner} to {organization_id}, which was accepted"
         table = landed_table(warehouse, channel)

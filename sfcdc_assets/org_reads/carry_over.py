@@ -2,7 +2,7 @@
 proven, stands as a snapshot at a watermark of the new channel. No copy is made.
 
 What is proven: up to the last event that is applied, or the last poll whose rows are, all changes are in the rows. What
-the org has stamped since then, with the window before it in which changes become visible late, is asked for by REST;
+the org has stamped since then, with the time before it of which changes may become visible late, is asked for by REST;
 records that it has deleted for good are found by counting. So it does not matter what happened between the two
 channels, and from the watermark on the new one tells of every change.
 """
@@ -12,8 +12,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
 from sfcdc_assets.polls.cursor import REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
-from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep
+from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep, left_out
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.composite_query import QueryPage, counts, first_pages, next_page
@@ -42,6 +43,7 @@ from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
+from sfcdc_assets.schema_evolution.table_columns import check_privacy
 from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.pages import page_schema, rows_per_page
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -52,10 +54,13 @@ MOST_CHANGED = 100_000
 """Records that may have changed since; of more, a copy takes fewer requests."""
 MOST_UNCERTAIN = 2_000
 """Records that are read by their Ids, because the table's rows are not certain or not the last ones that were read."""
+OPEN_BEFORE = timedelta(hours=1)
+"""How long a transaction may have been open that ended before the move, where nobody had asked which ones were: its
+stamps are of its beginning, and its events came on the channel before or on none."""
 MOST_COUNTS = 100
 """Requests for counting what is deleted for good."""
 _ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
-_UNCERTAIN = "not _is_deleted and (_in_doubt or _certain_fields is not null or _change_type is null)"
+_UNCERTAIN = "_in_doubt or (not _is_deleted and (_certain_fields is not null or _change_type is null))"
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     nothing proves what the table has, too much has changed since, fields were not read until now or have another type,
     the user is not shown all records any more, or those of a condition alone are polled from now on.
 
-    Raises what `watermark` raises, and what the org refuses.
+    Raises `PrivacyChanged`, what `watermark` raises, and what the org refuses.
     """
     warehouse, entity, channel = run.warehouse, wanted.entity, wanted.channel
     table, taken = CurrentState.open(warehouse, entity), Snapshots.open(warehouse, entity)
@@ -89,6 +94,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     schemas = Schemas(warehouse)
     newest = run.org.newest_schema(entity, described, clock.now_ms(), polled=is_polled(channel))
     schemas.add(newest, described={entity: clock.now_ms()})
+    check_privacy(schemas, entity, {table.table.name: table.schema, taken.table.name: taken.table.schema}, run.privacy)
     columns = follow_layout(run, schemas, taken, None, entity, channel)
     if _is_suspect(run.warehouse, entity):  # columns are new, or were not read, or have another type
         return None
@@ -173,13 +179,13 @@ def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState,
     checkpoint, copied_at = table.checkpoint(before), taken.asked_at()
     if checkpoint.snapshot < taken.complete_number() or copied_at is None:
         return None
-    times = [copied_at]
+    times, open_for = [copied_at], OPEN_BEFORE
     pending = taken.read_backs(checkpoint.read_back)
     if is_polled(before):
         note, mark = read_poll_notes(warehouse).get(entity, PollNote()), taken.poll_mark()
         times += [Cursor.of_ms(max(mark.read_from_ms, note.read_from_ms)).stamp + REREAD]
         if note.covered_ms:
-            times = [min(max(times), Cursor.of_ms(note.covered_ms).stamp)]
+            times, open_for = [min(max(times), Cursor.of_ms(note.covered_ms).stamp)], REREAD
     else:
         events = RawEvents.open(warehouse).headers(
             entity, before, ["commit_timestamp"], after=0, up_to=checkpoint.position
@@ -188,7 +194,7 @@ def _proven(warehouse: Warehouse, entity: str, before: str, table: CurrentState,
         times += [last.astimezone(UTC)] if last is not None else []
     unseen = [each.seen_until for each in pending if each.seen_until is not None]
     waiting = frozenset[str]().union(*(each.record_ids for each in pending))
-    return _Proven(min([max(times), *unseen]) - REREAD, waiting)
+    return _Proven(min([max(times), *unseen]) - open_for, waiting)
 
 
 def _changed_since(
@@ -208,7 +214,10 @@ def _changed_since(
     if by is None:
         return None
     stamp = by.field
-    uncertain = {*table.table.scan(["Id"], _UNCERTAIN)["Id"].to_pylist(), *proven.waiting}
+    unknown = table.table.scan(["Id"], _UNCERTAIN)["Id"]
+    if len(unknown) > MOST_UNCERTAIN + MOST_CHANGED:
+        return None
+    uncertain = {*unknown.to_pylist(), *proven.waiting}
     spelt = by_any_case(description.field_names)
     asked = {spelt[each.name.lower()]: each.name for each in columns if each.name.lower() in spelt}
     beside = [name for name in (*_ALWAYS, stamp) if name in description.field_names]
@@ -251,14 +260,11 @@ def _with(rows: pa.Table, record_ids: list[str], read: Callable[[list[str]], Rea
 
 def _living_after(table: CurrentState, rows: pa.Table) -> Ids:
     """Return the Ids of the records that live by the table and what changed since, in order."""
-    changed = rows["Id"].to_pylist()
-    living = set(rows.filter(pc.invert(rows["_is_deleted"]))["Id"].to_pylist())
-    left = {each.decode() for each in table.living_ids()} - set(changed)
-    return _ids(sorted(left | living))
-
-
-def _ids(found: list[str]) -> Ids:
-    return pl.Series(found, dtype=pl.String).to_numpy().astype("S18")
+    kept = left_out(table.living_ids(), rows["Id"].to_pylist())
+    living = rows.filter(pc.invert(rows["_is_deleted"]))["Id"].to_pylist()
+    ids = np.concatenate([kept, np.array(living, "S18")])
+    ids.sort()
+    return ids
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,8 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
     suspects = due(ledger.open_suspects(), clock.now_ms()) if ledger else []
     if not suspects or ledger is None or table is None or taken is None:
         return None
+    if not taken.has_watermark_on(channel):  # it has another channel by now, and positions of this one mean nothing
+        return None
     every_id = list(dict.fromkeys(suspect.record_id for suspect in suspects))
     record_ids = every_id[:RECORDS]
     chosen = set(record_ids)

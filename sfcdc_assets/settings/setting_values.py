@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import permutations
 from pathlib import Path
 
 from dotenv import dotenv_values
@@ -153,6 +154,13 @@ def names_of_orgs(given: str | None, fields: Iterable[str]) -> tuple[str, ...]:
         if alike is not None:
             problem = f"{name!r} is how other settings begin ({PREFIX}{alike.upper()})"
             raise SettingsError(ORGS, problem, "Choose another name for the org")
+    known = frozenset(fields)
+    for name, other in permutations(names, 2):
+        more = other.removeprefix(f"{name}_")
+        both = next((each for each in sorted(known) if each.removeprefix(f"{more}_") in known - {each}), None)
+        if both is not None:
+            problem = f"{prefix_of(name)}{both.upper()} would be a setting of {name!r} and of {other!r}"
+            raise SettingsError(ORGS, problem, "Choose another name for one of the orgs")
     return names
 
 

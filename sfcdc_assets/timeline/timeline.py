@@ -19,7 +19,7 @@ from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
-from sfcdc_assets.timeline.resolve import resolve, without_known
+from sfcdc_assets.timeline.resolve import Known, resolve, without_known
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import UNMARKED
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
@@ -130,13 +130,18 @@ class Timeline:
 
     def follow(self, changes: pl.DataFrame) -> None:
         """Apply changes (`CHANGES`), all of which come after what was followed before."""
-        if self._perhaps_older:
-            changes, known = without_known(self.rows, changes, self._perhaps_older)
-            self._suspects.append(known)
+        before, known = self.rows, self._known(changes)
+        if known is not None:
+            changes = known.changes
+            self._suspects.append(known.left_out)
         if changes.is_empty():
             return
-        before = self.rows
         resolved = resolve(before, changes, self._columns)
+        if known is not None:
+            held = known.if_blocked.join(resolved.changes, on="record_id", how="anti")
+            self._suspects.append(held)
+            blocked = resolved.blocked.join(held, on=["record_id", "position"], how="anti", maintain_order="left")
+            resolved = replace(resolved, blocked=blocked)
         self._blocked = pl.concat([self._blocked, resolved.blocked])
         self._suspects.append(resolved.suspects)
         if not (resolved.changes.is_empty() and resolved.suspects.is_empty()):
@@ -150,8 +155,17 @@ class Timeline:
         self.silent += silently_changed(before, resolved.changes, self.rows, self._columns)
         self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
 
+    def _known(self, changes: pl.DataFrame) -> Known | None:
+        """Return what reads have shown of the changes; None where none of them may be older than one."""
+        return without_known(self.rows, changes, self._perhaps_older) if self._perhaps_older else None
+
     def block(self, changes: pl.DataFrame) -> None:
-        """Block changes that come after an entry about the whole entity: they wait for a read of their record."""
+        """Block changes that come after an entry about the whole entity: they wait for a read of their record, but for
+        those that one has shown already."""
+        known = self._known(changes)
+        if known is not None:
+            shown = pl.concat([known.left_out, known.if_blocked])
+            changes = changes.join(shown, on=["record_id", "position"], how="anti", maintain_order="left")
         stands = self.rows.select(pl.col("Id").alias("record_id"), STANDS_AT.alias("stands_at"))
         later = changes.join(stands, on="record_id", how="left", maintain_order="left").filter(
             pl.col("position") > pl.col("stands_at").fill_null(-1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -101,3 +103,22 @@ def test_what_the_org_says_was_deleted_is_not_looked_for_any_more() -> None:
     assert sweep.to_count(PARTS) == (IdWindow(),)
     sweep.counted({IdWindow(): 49_998})
     assert sweep.is_over
+
+
+@given(size=st.integers(0, 30), gone=st.sets(st.integers(0, 40)))
+def test_those_that_are_gone_are_left_out_and_no_others(size: int, gone: set[int]) -> None:
+    table = [record_id(number) for number in range(size)]
+    sweep = Sweep(ids(table))
+    left = [each for number, each in enumerate(table) if number not in gone]
+    assert sweep.without([record_id(number) for number in gone]) == size - len(left)
+    assert [each.decode() for each in sweep.ids_in(IdWindow())] == left
+
+
+def test_leaving_out_those_that_are_gone_copies_the_ids_once() -> None:
+    sweep = Sweep(np.arange(10**17, 10**17 + 500_000).astype("S18"))
+    tracemalloc.start()
+    try:
+        assert sweep.without([f"{10**17 + number}" for number in range(100)]) == 100
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * 18 * 500_000
+    finally:
+        tracemalloc.stop()

@@ -159,6 +159,15 @@ def test_a_name_that_could_be_taken_for_a_setting_is_refused(
     assert refused() == f"SFCDC_ORGS: {said}"
 
 
+@pytest.mark.parametrize("orgs", ["emea,emea_live", "emea_live,apac,emea"])
+def test_names_by_which_one_variable_would_be_a_setting_of_two_orgs_are_refused(
+    settings: pytest.MonkeyPatch, orgs: str
+) -> None:
+    settings.setenv("SFCDC_ORGS", orgs)
+    problem = "SFCDC_EMEA_LIVE_VIEWS_FILE would be a setting of 'emea' and of 'emea_live'"
+    assert refused() == f"SFCDC_ORGS: {problem}. Choose another name for one of the orgs"
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -148,7 +148,7 @@ def ordered(state: State) -> State:
 
 
 @settings(max_examples=examples(0.3))
-@given(landed(), st.lists(st.integers(0, 6), min_size=LAST, max_size=LAST), st.integers(1, 3))
+@given(landed(), st.lists(st.integers(0, 14), min_size=LAST, max_size=LAST), st.integers(1, 3))
 def test_applying_all_at_once_is_applying_it_as_it_came(
     what: tuple[list[dict[str, Any]], list[tuple[OrgRead, pl.DataFrame]]], seconds: list[int], size: int
 ) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
+import polars as pl
+import pytest
+
 from sfcdc_assets.timeline.timeline import OrgRead, Timeline
 from sfcdc_assets.timeline.version_columns import OF_THE_ROW
 from sfcdc_assets_tests.timeline.builders import (
@@ -69,18 +72,51 @@ def test_an_event_of_before_the_read_of_its_record_changes_nothing_where_it_may_
     assert {each["Id"] for each in versions(after) if each["_position"] > 2} == {"b", "c"}
 
 
-def test_a_record_that_is_suspect_is_not_compared_with_what_a_copy_showed_of_it() -> None:
+def entries(*made: Timeline) -> set[tuple[str, int]]:
+    return {(each.reason.value, each.position) for one in made for each in one.suspects}
+
+
+def shown_by_a_copy() -> pl.DataFrame:
     created = timeline(change("a", 1, "CREATE", **everything("x")))
-    shown = snapshot(created, 2, read("a", 2, 50, **everything("shown")))
-    older, gap, event = frozenset((4,)), change("a", 3, "GAP_UPDATE", at=60), change("a", 4, at=40, Name="older")
-    apart = Timeline(COLUMNS, shown.rows, 2, older)
+    return snapshot(created, 2, read("a", 2, 50, **everything("shown"))).rows
+
+
+def test_what_a_copy_showed_of_a_record_is_left_out_though_it_has_become_suspect() -> None:
+    rows, older = shown_by_a_copy(), frozenset((4,))
+    gap, event = change("a", 3, "GAP_UPDATE", at=60), change("a", 4, at=40, Name="older")
+    apart = Timeline(COLUMNS, rows, 2, older)
     apart.follow(frame([gap]))
     later = Timeline(COLUMNS, apart.rows, 3, older)
     later.follow(frame([event]))
-    at_once = Timeline(COLUMNS, shown.rows, 2, older)
+    at_once = Timeline(COLUMNS, rows, 2, older)
     at_once.follow(frame([gap, event]))
-    assert [suspects(each) for each in (later, at_once)] == [{}, {"a": ("GAP_UPDATE", 3)}]
-    assert [each.counts.waiting for each in (later, at_once)] == [1, 1]
+    assert entries(apart, later) == entries(at_once) == {("GAP_UPDATE", 3), ("silent_change", 4)}
+    assert [each.counts.waiting for each in (apart, later, at_once)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("first", [3, 4])
+def test_an_event_that_a_copy_has_shown_is_no_version_when_a_later_read_answers_what_came_around_it(first: int) -> None:
+    """It is met again then, where another record has waited from before it on."""
+    rows, older = shown_by_a_copy(), frozenset((first,))
+    event, gap = change("a", first, at=40, Name="older"), change("a", 7 - first, "GAP_UPDATE", at=60)
+    stream = sorted((event, gap), key=lambda each: int(str(each["position"])))
+    back = (OrgRead(5, 5, read_back=1), reads([read("a", 5, 60, **everything("back"))]))
+    made = [Timeline(COLUMNS, rows, 2, older)]
+    for each in stream:
+        made[-1].follow(frame([each]))
+        made.append(Timeline(COLUMNS, made[-1].rows, 2, older))
+    made[-1].take(frame(stream), [back], 5)
+    whole = Timeline(COLUMNS, rows, 2, older)
+    whole.take(frame(stream), [back], 5)
+    assert versions(*made) == versions(whole)
+    assert "older" not in {each["Name"] for each in versions(whole)}
+
+
+def test_an_event_that_a_copy_has_shown_is_no_version_though_the_whole_entity_had_become_suspect_before_it() -> None:
+    made = Timeline(COLUMNS, shown_by_a_copy(), 2, frozenset((4,)))
+    event = change("a", 4, at=40, Name="older")
+    made.take(frame([event]), [(OrgRead(5, 2, read_back=1), reads([read("a", 5, 60, **everything("back"))]))], 5)
+    assert "older" not in {each["Name"] for each in versions(made)}
 
 
 def test_a_nulled_field_is_not_the_same_as_an_unchanged_one() -> None:

@@ -143,7 +143,9 @@ class CurrentState:
             for rows in self.table.batches(["Id"], "not _is_deleted")
             for part in rows["Id"].cast(pa.binary()).chunks
         ]
-        return np.sort(np.concatenate([np.empty(0, "S18"), *found]))
+        ids = np.concatenate([np.empty(0, "S18"), *found])
+        ids.sort()
+        return ids
 
     def counts(self) -> RowCounts:
         """Rows, those of deleted records and those suspect: as the last batch noted them, otherwise by reading two

@@ -171,6 +171,19 @@ def entities_of_channel(warehouse: Warehouse, channel: str) -> tuple[str, ...]:
     return tuple(entity for entity in warehouse.entities("snapshot") if rests_on(warehouse, entity, channel))
 
 
+def channels_of_entities(warehouse: Warehouse) -> tuple[str, ...]:
+    """Channels whose events, or polls, the rows of some entity rest on, whatever feeds it by now; those of entities
+    that can be read."""
+    found: dict[str, None] = {}
+    for entity in warehouse.entities("snapshot"):
+        with suppress(TableDamaged):
+            taken = Snapshots.open(warehouse, entity)
+            channel = taken.channel() if taken is not None else None
+            if channel is not None:
+                found[channel] = None
+    return tuple(found)
+
+
 def rests_on(warehouse: Warehouse, entity: str, channel: str) -> bool:
     """Return whether an entity was copied at a position of the channel, or is being copied; it may have been where that
     cannot be read."""

@@ -44,3 +44,21 @@ def test_an_accepted_org_takes_the_place_of_another_and_history_goes_on(
     assert {row["Id"] for row in ours.all_versions("Account")} >= before.keys()
     description = CliRunner().invoke(app, ["verify", "--json"])
     assert description.exit_code == 0, description.output
+
+
+def test_an_object_that_the_org_before_had_polled_and_the_accepted_one_has_in_its_channel_is_copied_again(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a full sandbox was refreshed with has the same Ids and old stamps, so nothing but a copy would tell."""
+    with monkeypatch.context() as before:
+        ours = make_pipeline("Account", records=3, seed=23)
+        before.setenv("SFCDC_CHANNELS", "none")
+        before.setenv("SFCDC_POLL", "Account")
+        ours.sync()
+    theirs = make_pipeline("Account", records=3, seed=24)
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(ours.warehouse))
+    command = ["rebuild", "--from-org", "--accept-organization", theirs.org.organization_id]
+    accepted = CliRunner().invoke(app, command)
+    assert accepted.exit_code == 0, accepted.output
+    suspects = {(each["reason"], each["status"]) for each in ledger(ours, "Account") if each["record_id"] == "*"}
+    assert suspects == {("lost_checkpoint", "healed")}

@@ -90,3 +90,20 @@ def test_a_sensor_that_polled_before_an_object_moved_reads_what_was_open_too(
         reader.land(TICK)
     pipeline.sync()
     pipeline.assert_equal_to_the_org([MOVED])
+
+
+def test_what_ended_between_the_last_event_and_the_move_is_read_though_it_had_been_open_for_long(
+    pipeline: EmulatedPipeline,
+) -> None:
+    pipeline.sync()
+    first, second, *_ = ids(pipeline.org, MOVED)
+    held = pipeline.org.long_transactions.begin()
+    held.update(MOVED, first, {"Description": "open for long, and not seen by the channel"})
+    pipeline.org.clock.sleep(LONG)
+    change(pipeline, second, "seen by its event")
+    pipeline.sync()
+    pipeline.org.selected_entities = [STAYS]
+    held.commit()
+    pipeline.org.clock.sleep(60)
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org([MOVED])

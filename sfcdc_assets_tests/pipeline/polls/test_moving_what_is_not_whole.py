@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.apply.apply_changes import apply_entity
+from sfcdc_assets.apply.attempt import ToApply
+from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
+from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets_tests.cli.command import sfcdc
-from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import served
+from sfcdc_assets_tests.pipeline.stepwise import connected
 from sfcdc_assets_tests.pipeline.story import go_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -110,3 +115,45 @@ def test_what_no_stamp_tells_of_is_in_the_table_of_an_object_that_gets_into_a_ch
         org.selected_entities = [STAYS, "Contract"]
         pipeline.sync()
         pipeline.assert_equal_to_the_org(["Contract"])
+
+
+def test_a_deleted_record_that_waits_to_be_read_back_is_read_when_its_object_gets_another_channel(
+    pipeline: EmulatedPipeline,
+) -> None:
+    """Counting does not find that it lives: another record was deleted for good."""
+    first, second, *_ = ids(pipeline.org, MOVED)
+    with pipeline.org.transaction() as work:
+        work.delete(MOVED, first)
+    pipeline.sync()
+    pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
+    with pipeline.org.transaction() as work:
+        work.undelete(MOVED, first)
+    pipeline.org.clock.sleep(3600)
+    with pipeline.org.transaction() as work:
+        work.update(MOVED, second, {"Description": "the last event"})
+    with connected(pipeline) as copy:
+        copy.land()
+        apply_entity(copy.run_at_once, ToApply(MOVED, CHANNEL))
+    assert pipeline.rows(MOVED)[first]["_in_doubt"]
+    pipeline.org.selected_entities = [STAYS]
+    with pipeline.org.transaction() as work:
+        work.hard_delete(MOVED, second)
+    pipeline.sync()
+    assert not pipeline.rows(MOVED)[first]["_is_deleted"]
+
+
+def test_no_value_is_hashed_in_a_table_that_has_them_plain_when_its_object_gets_another_channel(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.sync()
+    pipeline.org.selected_entities = [STAYS]
+    with pipeline.org.transaction() as work:
+        work.update(MOVED, ids(pipeline.org, MOVED)[0], {"Description": "read by the move"})
+    pipeline.org.clock.sleep(3000)
+    with monkeypatch.context() as patch:
+        patch.setenv("SFCDC_HASH", f"{MOVED}.Description")
+        patch.setenv("SFCDC_HASH_KEY", "a key of sixteen characters or more")
+        with pytest.raises(RunFailed, match="SFCDC_HASH"):
+            pipeline.sync()
+    pipeline.sync()
+    pipeline.assert_equal_to_the_org([MOVED])
