@@ -73,7 +73,7 @@ COLUMNS = ("position", "commit_timestamp", "received_at")
 class OlderEvents:
     """Positions of events that come after a copy of their entity though they were committed before it: those that it
     stands for (`certain`), and those that it may have been made too early for (`possible`): their transaction may have
-    run on. Of the latter each record says for itself (`resolve.without_known`)."""
+    run on. Of the latter each record says for itself (`timeline/known_changes.py`)."""
 
     certain: frozenset[int] = frozenset()
     possible: frozenset[int] = frozenset()

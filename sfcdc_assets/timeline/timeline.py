@@ -17,9 +17,10 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
+from sfcdc_assets.timeline.known_changes import Known, without_known
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
-from sfcdc_assets.timeline.resolve import Known, resolve, without_known
+from sfcdc_assets.timeline.resolve import resolve
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import UNMARKED
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
