@@ -156,6 +156,8 @@ def names_of_orgs(given: str | None, fields: Iterable[str]) -> tuple[str, ...]:
             raise SettingsError(ORGS, problem, "Choose another name for the org")
     known = frozenset(fields)
     for name, other in permutations(names, 2):
+        if not other.startswith(f"{name}_"):
+            continue
         more = other.removeprefix(f"{name}_")
         both = next((each for each in sorted(known) if each.removeprefix(f"{more}_") in known - {each}), None)
         if both is not None:

@@ -58,7 +58,7 @@ class Reason(StrEnum):
     SILENT_CHANGE = "silent_change"
     """An event of another record has changed this one too: the contact of an account that became a person, or the loser
     of a merge, whose own event says no more than that it is deleted. Or a copy shows the record as of later than an
-    event that came after the copy: which of the two is newer, only another read tells for certain."""
+    event that came after the copy: which of the two is newer, only another read shows for certain."""
     NEW_FIELD = "new_field"
     """A field appeared that records may have had values in before any event reported it; speaks of the entity, whose
     events go on."""

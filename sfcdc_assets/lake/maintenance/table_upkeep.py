@@ -32,7 +32,7 @@ TOMBSTONE_HOURS = 6
 """How long checkpoints of tables that cuts name say that a file was replaced: on a busy table 35,000 files a day, which
 every checkpoint repeats. A vacuum of another client goes by it."""
 SPARE_HOURS = 24
-"""Other clients are told to keep the logs of these tables for so much longer than the cuts."""
+"""Other clients keep the logs of these tables for so much longer than the cuts, by the tables' properties."""
 
 
 LOG_HOURS = 2
