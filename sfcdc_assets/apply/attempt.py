@@ -45,6 +45,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         {schema.schema_id: schema.schema_json for schema in tables.schemas.of_entity(tables.entity)},
         batch.duplicates | batch.older.certain,
     )
+    new_readings = [each.number for each in planned.read_backs]
     task = KeyRangeTask(
         columns=tables.columns,
         key_ranges=planned.key_ranges,
@@ -55,7 +56,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         history=warehouse.filesystem(history.name_of(tables.entity)),
         reads=warehouse.filesystem(snapshots.name_of(tables.entity)),
         org_reads=planned.org_reads,
-        read_back_taken=tuple(file.path for file in tables.taken.read_back_files()) if planned.read_backs else (),
+        read_back_taken=tuple(file.path for file in tables.taken.read_back_files(new_readings)),
         up_to=batch.up_to,
         perhaps_older=batch.older.possible,
         roll_back_to=planned.roll_back_to,

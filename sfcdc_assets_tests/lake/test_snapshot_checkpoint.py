@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -118,6 +119,22 @@ def test_entries_are_no_rows_of_a_snapshot_or_a_read_back(warehouse: Warehouse) 
     assert complete is not None
     assert (complete.rows, found.sample(9).num_rows, found.read_backs(0), found.read_back_files()) == (2, 2, (), ())
     assert found.highest_position() == 5
+
+
+def test_a_reading_is_found_in_its_own_file_however_many_there_are_and_in_the_one_that_they_were_packed_into(
+    warehouse: Warehouse,
+) -> None:
+    take(warehouse, 1, 5)
+    for number in range(1, 8):
+        opened(warehouse).add_read_back(read_back(f"00{number}", position=5 + number), 2_500)
+    files = opened(warehouse).read_back_files([6, 7])
+    assert len(files) == 2
+    assert len(opened(warehouse).read_back_files()) == 7
+    assert opened(warehouse).read_back_files([]) == ()
+    found = opened(warehouse).table.read_files([file.path for file in files], ["Id", "_refetch"])
+    assert sorted(pl.DataFrame(found).rows()) == [("006", 6), ("007", 7)]
+    DeltaTable(warehouse.uri(opened(warehouse).table.name)).optimize.compact()
+    assert len(opened(warehouse).read_back_files([6])) == 1
 
 
 def test_each_complete_snapshot_is_known_and_none_that_was_given_up(warehouse: Warehouse) -> None:

@@ -188,9 +188,11 @@ class SnapshotReads:
         """Return how far the polls have come that are in the table, from the log alone."""
         return PollMark.of(self.table)
 
-    def read_back_files(self) -> tuple[DataFile, ...]:
-        """Files of rows read back, in no order."""
-        return self.table.files(_is_of(READ_BACK))
+    def read_back_files(self, numbers: Collection[int] | None = None) -> tuple[DataFile, ...]:
+        """Files of rows read back, in no order; of `numbers` those that may hold rows of these readings. A polled
+        object gets a file with each poll, and a batch reads those of its own."""
+        found = self.table.files(_is_of(READ_BACK))
+        return found if numbers is None else tuple(file for file in found if _may_hold(file, numbers))
 
     def highest_position(self) -> int:
         """Return the highest position that the newest complete snapshot and read-backs stand for; 0 when there are
@@ -230,6 +232,11 @@ class SnapshotReads:
 
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def _may_hold(file: DataFile, numbers: Collection[int]) -> bool:
+    first, last = file.statistics.get("min._refetch"), file.statistics.get("max._refetch")
+    return first is None or last is None or any(first <= number <= last for number in numbers)
 
 
 def _is_of(number: int) -> pl.Expr:

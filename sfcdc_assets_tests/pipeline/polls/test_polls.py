@@ -10,6 +10,10 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
+from sfcdc_assets.apply import attempt
+from sfcdc_assets.apply.entity_batch import EntityBatch
+from sfcdc_assets.apply.entity_tables import EntityTables
+from sfcdc_assets.apply.plan import BatchPlan
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.errors import ConcurrentCommit
@@ -83,6 +87,25 @@ def test_a_sync_reports_how_many_records_of_polled_objects_it_has_changed(org: E
     summary = json.loads(sfcdc("sync", "--until-caught-up", "--json").stdout)["summary"]
     counted = [summary[f"records_{kind}"] for kind in ("changed", "inserted", "updated", "deleted")]
     assert counted == [4, 1, 2, 1]
+
+
+def test_a_batch_reads_what_the_polls_since_the_last_one_have_read_and_nothing_of_those_before(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org.sync()
+    tasks_of, files = attempt.batch_tasks, list[int]()
+
+    def noted(tables: EntityTables, planned: BatchPlan, token: str) -> EntityBatch | None:
+        found = tasks_of(tables, planned, token)
+        files.extend([len(found.task.read_back_taken)] if found is not None and tables.entity == "Lead" else [])
+        return found
+
+    monkeypatch.setattr(attempt, "batch_tasks", noted)
+    for number in range(3):
+        rename(org, "Lead", 1, f"change {number}")
+        org.org.clock.sleep(1000)
+        org.sync()
+    assert files == [1, 1, 1]
 
 
 def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: EmulatedPipeline) -> None:
