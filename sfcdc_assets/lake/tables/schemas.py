@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -71,10 +71,7 @@ class Schemas:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._known: dict[str, EventSchema] = {}
-        self._of_entity: dict[str, dict[str, EventSchema]] = {}
-        for schema in _READ.of(warehouse, [None], lambda _: _schemas(warehouse))[None]:
-            self._remember(schema)
+        self._known: _Known = _READ.of(warehouse, [None], lambda _: _Known().with_(_schemas(warehouse)))[None]
 
     @cached_property
     def _table(self) -> Table | None:
@@ -82,11 +79,11 @@ class Schemas:
 
     def get(self, schema_id: str) -> EventSchema | None:
         """Return the schema, or None when its id has not been seen."""
-        return self._known.get(schema_id)
+        return self._known.by_id.get(schema_id)
 
     def of_entity(self, entity: str) -> tuple[EventSchema, ...]:
         """All schemas of an entity; the one that was last seen again, with the freshest describe, is the last."""
-        return tuple(self._of_entity.get(entity, {}).values())
+        return self._known.of_entity.get(entity, ())
 
     def add(
         self,
@@ -109,8 +106,7 @@ class Schemas:
         table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
         table.append(pa.Table.from_pylist(rows, schema=SCHEMAS), noted, {})
         self.__dict__.pop("_table", None)
-        for schema in schemas:
-            self._remember(schema)
+        self._known = self._known.with_(schemas)
 
     def is_due(self, subject: str, now_ms: int) -> bool:
         """Return whether something may be asked of the org, or it was asked for in vain too short a time ago: the
@@ -125,16 +121,27 @@ class Schemas:
         was."""
         return (self._table.transaction_version(_described(entity)) or 0) if self._table else 0
 
-    def _remember(self, schema: EventSchema) -> None:
-        """Remember a describe. One that was landed before its object was described does not take back what another
-        process had from the org: without it, each of the entity's columns would look retyped."""
-        known = self._known.get(schema.schema_id)
-        if schema.describe_json is None and known is not None:
-            schema = replace(schema, describe_json=known.describe_json)
-        self._known[schema.schema_id] = schema
-        of_entity = self._of_entity.setdefault(schema.entity_name, {})
-        of_entity.pop(schema.schema_id, None)
-        of_entity[schema.schema_id] = schema
+
+@dataclass(frozen=True)
+class _Known:
+    """Schemas by their ids and, in the order in which they were last seen, by entity. It is shared, and never changed:
+    hundreds of objects are polled one after another, each with its own `Schemas`."""
+
+    by_id: Mapping[str, EventSchema] = field(default_factory=dict)
+    of_entity: Mapping[str, tuple[EventSchema, ...]] = field(default_factory=dict)
+
+    def with_(self, schemas: Iterable[EventSchema]) -> _Known:
+        """Return these and more, each the newest of its id. One that was landed before its object was described does
+        not take back what another process had from the org: without it, each of the entity's columns would look
+        retyped."""
+        by_id, of_entity = dict(self.by_id), dict(self.of_entity)
+        for each in schemas:
+            known = by_id.get(each.schema_id)
+            schema = each if each.describe_json or known is None else replace(each, describe_json=known.describe_json)
+            by_id[schema.schema_id] = schema
+            others = (one for one in of_entity.get(schema.entity_name, ()) if one.schema_id != schema.schema_id)
+            of_entity[schema.entity_name] = (*others, schema)
+        return _Known(by_id, of_entity)
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,7 @@ class _Read:
 FEW_FILES = 16
 """So many new files are read one after another; with more, or where some are gone, the table is read again."""
 KEPT_WAREHOUSES = 10
-_READ = Remembered[None, tuple[EventSchema, ...]](KEPT_WAREHOUSES)
+_READ = Remembered[None, _Known](KEPT_WAREHOUSES)
 _FILES: dict[Warehouse, _Read] = {}
 
 

@@ -30,6 +30,7 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.transaction import Transaction
 from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
+from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW, TICK
@@ -90,7 +91,8 @@ class WholeOrgMonth:
 class Figures:
     """What it came to. `requests` of each day, first copies left out; `ages`: seconds from a change of a polled object
     to the poll that read it, deletes left out; `found_after`: hours from a delete for good to the row that says so;
-    `audited`: records that nightly audits compared, and those of them that had changes `on_their_way`."""
+    `audited`: records that nightly audits compared, and those of them that had changes `on_their_way`; `packed`: files
+    that nightly maintenance made into fewer."""
 
     transactions: int = 0
     events: int = 0
@@ -103,6 +105,7 @@ class Figures:
     records: int = 0
     audited: int = 0
     on_their_way: int = 0
+    packed: int = 0
     seconds_to_copy: float = 0.0
     seconds: float = 0.0
 
@@ -122,6 +125,7 @@ class Figures:
             f"{after[-1]:.1f} h at most"
         )
         yield f"{self.audited:,} records audited by night, {self.on_their_way:,} of them with changes on their way"
+        yield f"{self.packed:,} files packed by night"
         yield f"{self.seconds_to_copy:.0f} s to copy, {self.seconds:.0f} s in all"
 
 
@@ -220,6 +224,13 @@ class WholeOrg:
         self.figures.audited += sum(report.compared for report in reports)
         self.figures.on_their_way += sum(report.compared_again + len(report.left) for report in reports)
 
+    def maintain(self) -> None:
+        """What the nightly job does beside audits."""
+        warehouse = Warehouse(str(self.pipeline.warehouse))
+        for done in maintain_with_settings(warehouse, load_settings(), self.pipeline.org.clock()):
+            assert done.problem is None, done
+            self.figures.packed += done.packed
+
     # -- weather
 
     def weather(self) -> None:
@@ -306,6 +317,7 @@ def _a_day(month: WholeOrg) -> None:
         month.work()
         month.clear()
     month.audit()
+    month.maintain()
 
 
 def _end(month: WholeOrg) -> None:
