@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfcdc_assets import open_cut
 from sfcdc_assets.apply.record_cut import AHEAD
+from sfcdc_assets.cli.local_dagster import channel_turn
 from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
 from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
 from sfcdc_assets.cli.syncing.verify_topics import compare_topics
@@ -35,6 +37,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
+SECOND = "/data/Second__chn"
 GONE, ALSO_GONE = "/event/Gone__e", "/event/Also_Gone__e"
 LIMIT = "sfdc.platform.eventbus.grpc.subscription.limit.exceeded"
 
@@ -133,6 +136,31 @@ def test_an_error_that_is_not_ours_stays_with_its_channel(
     with pytest.raises(UnexpectedFailure, match=f"{GONE}.*ZeroDivisionError: of the test"):
         sync(pipeline)
     pipeline.assert_equal_to_the_org()
+
+
+@pytest.mark.parametrize("first", [CHANNEL, SECOND])
+def test_what_dagster_itself_fails_with_stays_with_its_channel(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    pipeline = make_pipeline("Account", records=2)
+    pipeline.org.channels.create("Second__chn")
+    pipeline.org.channels.add_member("Second__chn", "Contact")
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},{SECOND}")
+    run_job, of_account = channel_turn.run_job, ids(pipeline.org, "Account")[0]
+    with pipeline.org.transaction() as both:
+        both.update("Account", of_account, {"Name": "new"})
+        both.update("Contact", ids(pipeline.org, "Contact")[0], {"LastName": "new"})
+
+    def locked(instance: object, job: str, tags: Mapping[str, str], *rest: Any) -> object:
+        if first in str(tags):
+            raise OSError("database is locked")
+        return run_job(instance, job, tags, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(channel_turn, "run_job", locked)
+    with pytest.raises(UnexpectedFailure, match=f"{first}.*database is locked"):
+        sync(pipeline)
+    other = "Contact" if first == CHANNEL else "Account"
+    pipeline.assert_equal_to_the_org([other])
 
 
 @pytest.mark.parametrize("code", ["service.unavailable", "service.auth.error"])
