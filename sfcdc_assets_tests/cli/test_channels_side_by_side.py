@@ -27,7 +27,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
-from sfcdc_assets.orchestration.jobs import SYNC
+from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -199,6 +199,27 @@ def test_copies_and_read_backs_that_failed_before_go_on_while_the_stream_fails(
     with pytest.raises(SfcdcError, match=r"service\.unavailable"):
         sync(pipeline)
     pipeline.assert_equal_to_the_org()
+
+
+@pytest.mark.parametrize("by", ["a sync", "the sensor"])
+def test_objects_are_copied_although_the_stream_fails_that_never_said_anything(
+    make_pipeline: Callable[..., EmulatedPipeline], by: str
+) -> None:
+    pipeline = make_pipeline("Account", "Contact", records=3)
+    pipeline.org.hidden_objects.add("Contact")
+    sync(pipeline)  # nothing changes, and no keepalive is waited for
+    pipeline.org.hidden_objects.clear()
+    clock.sleep(7_200)
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 10_000, code="service.unavailable")
+    if by == "a sync":
+        for _ in range(2):  # once more when streams follow the rights that were given back
+            with pytest.raises(SfcdcError, match=r"service\.unavailable"):
+                sync(pipeline)
+            clock.sleep(700)
+        pipeline.assert_equal_to_the_org()
+    else:
+        found = pipeline.sensor_tick()
+        assert [request.job_name for request in found.run_requests or ()] == [ASSETS.name(SNAPSHOT)]
 
 
 def test_while_the_login_is_refused_nothing_is_tried_twice_and_what_has_landed_is_applied_by_the_next_sync(
