@@ -143,8 +143,8 @@ class OpenChannel:
         stream.
 
         Raised is what leaves nothing to work on: a failure of a stream that was never heard of, which may not be there
-        at all if no entity was ever copied on it either, and `OF_THE_LOGIN`, after which the channel is opened again by the next tick, as a session that is kept
-        would go on with the old login.
+        at all if no entity was ever copied on it either, and `OF_THE_LOGIN`, after which the channel is opened again by
+        the next tick, as a session that is kept would go on with the old login.
         """
         reading = reading_of(
             lambda: self.reader.land(timeouts), self.warehouse, self.channel, self._complete_through_ms
