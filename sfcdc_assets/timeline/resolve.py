@@ -142,7 +142,7 @@ def _suspects_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
 
 def _suspects_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
     """Return changes of records that are deleted, by their row or by an event before: but for an undelete there are
-    none, so the row or what came before is wrong.
+    none, so the row or what came before is wrong. A delete says the same as the row, which it dates.
 
     A read may be ahead of its watermark: what was committed before the row says that it was deleted is no
     contradiction. A record that was just not there any more explains none.
