@@ -124,11 +124,11 @@ def test_no_version_is_claimed_of_changes_that_no_poll_saw(org: EmulatedPipeline
     made = sum(1 for each in org.org.transactions() for of in each.changes if of.entity == ENTITY)
     seen = [each for each in found if each["_change_type"] in ("POLL", "DELETE")]
     assert len(seen) < made, "several changes of a record between two polls are one version"
-    for before, after in pairwise(found):
-        if after["_change_type"] in ("POLL", "DELETE") and before["Id"] == after["Id"]:
-            assert before["_change_type"] == "UNKNOWN", "what was before a change that was seen is not known"
-            assert before["_certain_fields"] == []
-            assert before["_valid_to"] == after["_valid_from"]
+    for earlier, after in pairwise(found):
+        if after["_change_type"] in ("POLL", "DELETE") and earlier["Id"] == after["Id"]:
+            assert earlier["_change_type"] == "UNKNOWN", "what was before a change that was seen is not known"
+            assert earlier["_certain_fields"] == []
+            assert earlier["_valid_to"] == after["_valid_from"]
 
 
 def test_versions_are_dated_by_the_records_stamp_and_unknown_ones_by_when_the_org_was_asked(
