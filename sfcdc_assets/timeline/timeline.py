@@ -15,6 +15,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
+from sfcdc_assets.timeline.absent_fields import without_untold_nulls
 from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.known_changes import Known, without_known
@@ -131,6 +132,7 @@ class Timeline:
 
     def follow(self, changes: pl.DataFrame) -> None:
         """Apply changes (`CHANGES`), all of which come after what was followed before."""
+        changes = without_untold_nulls(changes, self._columns)
         before, known = self.rows, self._known(changes)
         if known is not None:
             changes = known.changes
@@ -163,6 +165,7 @@ class Timeline:
     def block(self, changes: pl.DataFrame) -> None:
         """Block changes that come after an entry about the whole entity: they wait for a read of their record, but for
         those that one has shown already."""
+        changes = without_untold_nulls(changes, self._columns)
         known = self._known(changes)
         if known is not None:
             shown = pl.concat([known.left_out, known.if_blocked])
