@@ -107,6 +107,19 @@ def test_a_value_that_an_enriched_event_contradicts_is_not_certain_though_a_late
         assert [ALL - certain(each) for each in versions(*whole)] == [set(), {"Name"}, set()]
 
 
+def test_a_value_of_a_blocked_event_that_a_later_one_contradicts_is_not_certain_from_there_on() -> None:
+    events = (
+        change("a", 2, "GAP_UPDATE"),
+        change("a", 3, Name="y", Count=8),
+        change("a", 4, Amount=1.0, enriched={"Name": "other", "Count": 8}),
+        change("a", 5, Amount=2.0),
+    )
+    held = follow(timeline(CREATED).rows, *events)
+    whole = read_back(follow(held.rows, *events), read("a", 6, 5, Name="other", Amount=2.0, Count=8))
+    found = [certain(each) for each in versions(whole)]
+    assert found == [ALL, set(), {"Name", "Count"}, {"Amount", "Count"}, {"Amount", "Count"}, ALL]
+
+
 def in_batches(*events: dict[str, object], columns: Sequence[Column] = COLUMNS) -> list[Timeline]:
     """One batch for each event."""
     made = [new_timeline(columns, 1)]
