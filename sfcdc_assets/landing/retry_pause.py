@@ -124,7 +124,7 @@ class RetryPause:
             return error.with_traceback(None)
         again = type(error).__new__(type(error))
         again.__dict__.update(error.__dict__)
-        again.args = (f"{error} The next try is in {_duration(self.left)}.",)
+        again.args = (f"{str(error).rstrip('.')}. The next try is in {_duration(self.left)}.",)
         return again
 
 
