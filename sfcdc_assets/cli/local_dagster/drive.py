@@ -92,7 +92,8 @@ def sync_channels(
     tried again by the next turn, as under Dagster's daemon; the second failure in a row is final.
 
     Whatever fails holds up neither the other entities nor the other channels, and of a channel whose stream fails what
-    has landed is worked on. What failed last on each channel is raised at the end: the error, or `SeveralFailures`.
+    has landed is worked on. What failed last on each channel is reported when that is done with, if others are not, and
+    raised at the end: the error, or `SeveralFailures`.
     `channels`: the caller's, which stay open. `early`: started as soon as there is something for Spark to do. `only`:
     these of the configured channels. `readings`: the first ones, where they have begun (with their `early` and `only`).
     """
@@ -110,6 +111,9 @@ def sync_channels(
             again = sync.after(turn, timeouts)
             for line in sync.lines(turn, is_last=again is None):
                 report(f"{turn.channel}: {line}")
+            if again is None and sync.failures and readings.under_way:  # the others may take minutes
+                why = " ".join(" ".join(map(str, sync.failures)).split())
+                report(f"{turn.channel} failed, the other channels go on. {why}")
             return again
 
         drive(readings, lambda: instance, after)
