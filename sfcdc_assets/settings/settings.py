@@ -134,8 +134,8 @@ class Settings(BaseSettings):
     copied before."""
     poll: ObjectPatterns = Field(default=(), validate_default=True)
     """Objects, or patterns (`Account*`), that are polled. Comma-separated, because no channel carries them. `*` stands
-    for all that can be read and is worth it, but for the companions of others (`*Share`, `*Feed`, `*History`, tags),
-    which are polled where a pattern of their own names them; `sfcdc status` says what is left out."""
+    for all that can be read and is worth it, but for companions of others (`*Share`, `*Feed`, `*History`, tags), which
+    need a pattern of their own; `sfcdc status` says what is left out."""
     poll_exclude: ObjectPatterns = ()
     """Objects, or patterns, that are never polled."""
     poll_seconds: float = Field(default=900.0, ge=10.0)
@@ -148,8 +148,8 @@ class Settings(BaseSettings):
     """Folder of TOML files that say how single objects are polled. One an object (`Invoice__c.toml`);
     docs/polled-objects.md shows one."""
     poll_reread_hours: float = Field(default=24.0, gt=0, le=720)
-    """How often what changes without a stamp is compared as a whole. That is objects that have none, and fields that
-    the org changes by itself (the `Status` of a `Contract`)."""
+    """How often what changes without a stamp is compared as a whole. Objects that have none, and fields that the org
+    changes by itself (the `Status` of a `Contract`)."""
     poll_count_hours: float = Field(default=24.0, gt=0, le=720)
     """How often a polled object's records are counted, to find hard deletes."""
 
@@ -214,7 +214,7 @@ class Settings(BaseSettings):
     """How events are read: `pubsub` or `cometd`. `cometd` where only HTTPS to the org gets out. When it is changed,
     every entity is snapshotted once more."""
     pubsub_endpoint: Endpoint = "api.pubsub.salesforce.com:7443"
-    """`host:port` of the Pub/Sub API, always TLS. Also `api.deu.pubsub.salesforce.com` for processing in the EU, and
+    """`host:port` of the Pub/Sub API, always TLS. Also `api.deu.pubsub.salesforce.com`, for processing in the EU, and
     port 443."""
     ca_file: ReadableFile | None = None
     """PEM file of an additional root certificate. For an emulated org, or a proxy that inspects TLS."""
@@ -261,17 +261,15 @@ class Settings(BaseSettings):
     """Which notices are sent, comma-separated. There are `failed_runs`, `late`, `suspects`, `old_suspects`,
     `refused_reads`, `lost_checkpoints`, `schema_changes`."""
     docs_url: HttpsUrl | None = None
-    """Where these pages are served, which notices link to. The address of the site, or one with `{page}` for a page's
-    name, such as `https://github.com/acme/sfcdc/blob/main/docs/{page}.md`. Without it notices name the page."""
+    """Where these pages are served, which notices link to. The site's address, or one with `{page}` for a page's name:
+    `https://github.com/acme/sfcdc/blob/main/docs/{page}.md`. Without it notices name the page."""
     log_format: Literal["text", "json"] = "text"
-    """`json`: each line of a log is a JSON object. That holds for commands, the code server and what `sfcdc dev`
-    starts."""
+    """`json`: each line of a log is a JSON object. Of commands, the code server and what `sfcdc dev` starts."""
     run_retention_days: int = Field(default=14, ge=1)
     """How many days Dagster keeps runs and events. The latest of each partition and check are kept for ever."""
     sample_rows: int = Field(default=0, ge=0, le=100)
     """How many of the newest rows each materialization shows in Dagster, 0 to 100. Dagster then keeps values of your
-    records in its event log, readable for everybody who may open its pages, for as long as it keeps the event. `sfcdc
-    forget-samples` deletes them. `0` stores none."""
+    records in its event log, for everybody who may open its pages. `sfcdc forget-samples` deletes them."""
     owners: Owners = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated. E-mail addresses, and teams as `team:name`."""
 
