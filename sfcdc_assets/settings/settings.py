@@ -113,16 +113,16 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_file=DOTENV, extra="ignore", env_ignore_empty=True)
 
     orgs: OrgNames = ()
-    """Names of several orgs that this machine copies, comma-separated: `emea,apac`. Their settings begin with the name:
+    """Names of several orgs to copy, comma-separated: `emea,apac`. Their settings begin with the name:
     `SFCDC_EMEA_WAREHOUSE`."""
     org: OrgName = None
     """Which of `SFCDC_ORGS` a process serves. `sfcdc --org` and the workspace set it."""
 
     warehouse: WarehouseRoot = "./warehouse"
-    """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
+    """Folder or URI (`s3://bucket/prefix`) of one org's tables."""
     channels: Channels = ("/data/ChangeEvents",)
-    """Channels, comma-separated: of change events, such as `/data/ChangeEvents`, `/data/Name__chn` or
-    `/data/AccountChangeEvent`, PushTopics (`/topic/Name`), generic channels (`/u/Name`) and platform events
+    """Channels, comma-separated. Of change events (`/data/ChangeEvents`, `/data/Name__chn`,
+    `/data/AccountChangeEvent`), PushTopics (`/topic/Name`), generic channels (`/u/Name`) and platform events
     (`/event/Name__e`). `managed:Name` and `managed:/event/Name` read change events and platform events through a
     managed event subscription. An entity is fed by the first channel that carries it. `cometd:` or `pubsub:` before a
     channel chooses its protocol. `none`: all that is copied is polled (`SFCDC_POLL`)."""
@@ -131,66 +131,66 @@ class Settings(BaseSettings):
     _given: Mapping[str, str] | None = PrivateAttr(default=None)
     """The variables that `load_settings` found; None where they were not loaded by it."""
     channel_schemas: Path | None = None
-    """Folder of TOML files that describe the JSON pushed to generic channels, a file a channel."""
+    """Folder of TOML files, one a generic channel, that describe its JSON."""
     entities: Entities = EntityNames()
-    """Only these entities, comma-separated, in any case. A name that no channel carries is refused, unless it was
+    """Only these entities, comma-separated. In any case; a name that no channel carries is refused, unless it was
     copied before."""
     poll: ObjectPatterns = Field(default=(), validate_default=True)
-    """Objects that are polled because no channel carries them, comma-separated, or patterns (`Account*`). `*` stands
-    for all that can be read and is worth it, but for the companions of others (`*Share`, `*Feed`, `*History`, tags),
-    which are polled where a pattern of their own names them; `sfcdc status` says what is left out."""
+    """Objects, or patterns (`Account*`), that are polled. Comma-separated, because no channel carries them. `*` stands
+    for all that can be read and is worth it, but for companions of others (`*Share`, `*Feed`, `*History`, tags), which
+    need a pattern of their own; `sfcdc status` says what is left out."""
     poll_exclude: ObjectPatterns = ()
-    """Objects, or patterns, that are not polled whatever `SFCDC_POLL` says."""
+    """Objects, or patterns, that are never polled."""
     poll_seconds: float = Field(default=900.0, ge=10.0)
     """How often a polled object is asked for what changed. One without a change for eight intervals is asked once in
     two, for 32 intervals once in four."""
     poll_percent: float = Field(default=25.0, ge=0, le=100)
-    """The share of the org's daily API requests that polls may use, 0 to 100. What it is not enough for waits, longest
+    """Share of the org's daily API requests that polls may use, 0 to 100. What it is not enough for waits, longest
     first, and `sfcdc status` says so."""
     poll_objects: Path = Path("polled_objects")
-    """Folder of TOML files, one an object (`Invoice__c.toml`), that say how that one is polled where it is not as all
-    others are; docs/polled-objects.md shows one."""
+    """Folder of TOML files that say how single objects are polled. One an object (`Invoice__c.toml`);
+    docs/polled-objects.md shows one."""
     poll_reread_hours: float = Field(default=24.0, gt=0, le=720)
-    """How often what changes without a stamp is compared as a whole: objects that have none, and fields that the org
+    """How often what changes without a stamp is compared as a whole. Objects that have none, and fields that the org
     changes by itself (the `Status` of a `Contract`)."""
     poll_count_hours: float = Field(default=24.0, gt=0, le=720)
-    """How often the records of each polled object are counted, to find what was deleted for good."""
+    """How often a polled object's records are counted, to find hard deletes."""
 
     formulas: FormulaPatterns = ()
-    """Formula fields that are read, comma-separated, in the notation of `SFCDC_EXCLUDE`: `Account.Score__c,Case.*`.
-    `*` stands for all. Without it none is, because no change event carries them."""
+    """Formula fields that are read: `Account.Score__c,Case.*`. In the notation of `SFCDC_EXCLUDE`; `*` stands for all.
+    Without it none is, because no change event carries them."""
     formula_seconds: float = Field(default=900.0, ge=10.0)
-    """How often it is looked for formula values that have to be read again."""
+    """How often to look for formula values that have to be read again."""
     formula_days: float = Field(default=7.0, gt=0, le=365)
-    """After so many days every formula value is read again, up to 365: what changed it unseen is found then."""
+    """Days after which every formula value is read again, up to 365. What changed it unseen is found then."""
     formula_percent: float = Field(default=5.0, ge=0, le=50)
-    """The share of the org's daily API requests that reading formulas may use, 0 to 50. What it is not enough for
-    waits, and `sfcdc status` says so."""
+    """Share of the org's daily API requests for reading formulas, 0 to 50. What it is not enough for waits, and `sfcdc
+    status` says so."""
 
     push_topics: Path = Path("push_topics")
-    """Folder with the definitions of PushTopics, one TOML file a topic; `sfcdc topics apply` brings the org to them."""
+    """Folder of TOML files, one a PushTopic, that define it. `sfcdc topics apply` brings the org to them."""
 
     exclude: Columns = ()
-    """Columns that are kept out of every table except `raw_events`: `Contact.Email,*.Phone,Lead.*`. Takes precedence
-    over `SFCDC_HASH`."""
+    """Columns kept out of every table except `raw_events`: `Contact.Email,*.Phone,Lead.*`. Takes precedence over
+    `SFCDC_HASH`."""
     hash: Columns = ()
-    """Columns stored as a keyed hash (HMAC-SHA-256, hex), in the notation of `SFCDC_EXCLUDE`."""
+    """Columns stored as a keyed hash. HMAC-SHA-256 in hex; the notation is that of `SFCDC_EXCLUDE`."""
     hash_key: HashKey = Field(default=None, validate_default=True)
     """The key of the hashes, a long random text. Required with `SFCDC_HASH`."""
     payload_retention_days: int | None = Field(default=None, ge=3)
-    """Payloads in `raw_events` expire after this many days, as soon as a newer snapshot stands for them. At least 3:
-    Salesforce itself keeps events for three days."""
+    """Days after which payloads in `raw_events` expire. At least 3, for which Salesforce itself keeps events. A payload
+    stays until a newer snapshot stands for it."""
 
     cut_retention_days: int = Field(default=7, ge=1, le=28)
-    """How many days a consistent cut can be opened, 1 to 28; the files and log entries that it needs are kept as long.
+    """Days for which a consistent cut can be opened, 1 to 28. The files and log entries that it needs are kept as long.
     After the hours of the next three settings one cut a day is kept."""
     cut_batch_hours: float = Field(default=1.0, ge=0.25, le=48)
-    """For how many hours the cut of every batch is kept, 0.25 to 48. Who opens the newest cut can read it for eight
+    """Hours for which the cut of every batch is kept, 0.25 to 48. Who opens the newest cut can read it for eight
     minutes longer than that at least."""
     cut_minute_hours: float = Field(default=2.0, ge=0.25, le=672)
-    """For how many hours one cut a minute is kept, 0.25 to 672."""
+    """Hours for which one cut a minute is kept, 0.25 to 672."""
     cut_hour_hours: float = Field(default=24.0, ge=1, le=672)
-    """For how many hours one cut an hour is kept, 1 to 672."""
+    """Hours for which one cut an hour is kept, 1 to 672."""
 
     instance_url: HostUrl | None = None
     """`https://<My Domain>.my.salesforce.com`, without a path."""
@@ -202,7 +202,7 @@ class Settings(BaseSettings):
     access_token: SecretStr | None = None
     """Login 1: a token from elsewhere. It cannot be refreshed."""
     client_id: str | None = None
-    """Login 2 and 3: the consumer key of the external client app or connected app."""
+    """Login 2 and 3: consumer key of the external client app or connected app."""
     client_secret: SecretStr | None = None
     """Login 2, client credentials: the consumer secret."""
     username: str | None = None
@@ -210,85 +210,83 @@ class Settings(BaseSettings):
     password: SecretStr | None = None
     """Login 4: the integration user's password."""
     security_token: SecretStr | None = None
-    """Login 4: the token that Salesforce e-mails, for networks that the org does not trust."""
+    """Login 4: the token that Salesforce e-mails. For networks that the org does not trust."""
     private_key_file: ReadableFile | None = None
     """Login 3: PEM file of the key that signs JWT bearer assertions."""
     transport: Literal["pubsub", "cometd"] = "pubsub"
-    """How events are read: `pubsub`, or `cometd` where only HTTPS to the org gets out. When it is changed, every entity
-    is snapshotted once more."""
+    """How events are read: `pubsub` or `cometd`. `cometd` where only HTTPS to the org gets out. When it is changed,
+    every entity is snapshotted once more."""
     pubsub_endpoint: Endpoint = "api.pubsub.salesforce.com:7443"
-    """`host:port` of the Pub/Sub API, always TLS. Also `api.deu.pubsub.salesforce.com` for processing in the EU, and
+    """`host:port` of the Pub/Sub API, always TLS. Also `api.deu.pubsub.salesforce.com`, for processing in the EU, and
     port 443."""
     ca_file: ReadableFile | None = None
-    """PEM file of an additional root certificate, for an emulated org or a proxy that inspects TLS."""
+    """PEM file of an additional root certificate. For an emulated org, or a proxy that inspects TLS."""
 
     replay_preset: ReplayPreset = "EARLIEST"
-    """Where a channel without a checkpoint begins: `EARLIEST`, with the events of the last 72 hours, or `LATEST`, which
-    saves their deliveries. Snapshots read what was before either way."""
+    """Where a channel without a checkpoint begins: `EARLIEST` or `LATEST`. `EARLIEST` reads the events of the last 72
+    hours, `LATEST` saves their deliveries. Snapshots read what was before either way."""
     settle_seconds: float = Field(default=10.0, gt=0)
     """How long a stream that has answered must stay quiet before its last transaction counts as complete."""
     land_seconds: float = Field(default=1.0, ge=0, le=3600)
-    """How often at most a channel that Dagster keeps open lands what arrives between two ticks of its sensor. Each time
-    is a commit, and a file for each entity. `0`: only ticks land, every five seconds."""
+    """How often at most a channel that Dagster keeps open lands events between two ticks. Each time is a commit, and a
+    file for each entity. `0`: only ticks land, every five seconds."""
     visibility_seconds: float = Field(default=5.0, ge=0)
-    """How late REST usually shows a commit that the stream has already delivered. Watermarks lie that far back, and for
-    sixty times as long a read that contradicts an event is not trusted."""
+    """How late REST usually shows a commit that the stream has delivered. Watermarks lie that far back, and for sixty
+    times as long a read that contradicts an event is not trusted."""
 
     describe_seconds: float = Field(default=900.0, ge=0)
     """How often an object with changes is described again, to detect changed fields. Each costs one API request."""
 
     vanish_percent: float = Field(default=10.0, ge=0, le=100)
-    """A read of the org that would remove more than this percentage of an entity's live rows, and more than
-    `SFCDC_VANISH_ROWS` of them, waits for `sfcdc accept`."""
+    """A read that would remove more than this percentage of an entity's live rows, and more than `SFCDC_VANISH_ROWS`,
+    waits for `sfcdc accept`."""
     vanish_rows: int = Field(default=20, ge=0)
     """The number of rows that goes with `SFCDC_VANISH_PERCENT`."""
 
     views_file: Path | None = None
-    """A DuckDB file to which the views of `sfcdc sql` are written after each sync, of the newest cut: the same as
+    """A DuckDB file for the views, written after each sync. They are those of `sfcdc sql` at the newest cut, as by
     `sfcdc views --duckdb`."""
     live_views_file: Path | None = None
-    """A DuckDB file with views that follow the newest cut by themselves: after each sync it is reported to them, as by
-    `sfcdc views --live`."""
+    """A DuckDB file with views that follow the newest cut. After each sync it is reported to them, as by `sfcdc views
+    --live`."""
 
     freshness_minutes: float = Field(default=15.0, gt=0)
-    """How long after its commit in the org an event may wait to be applied before the check `is_fresh` fails."""
+    """How long an event may wait to be applied before the check `is_fresh` fails. It counts from the event's commit in
+    the org."""
     audit_percent: float = Field(default=1.0, ge=0, le=50)
-    """The share of the org's daily API requests that the rolling audit may use, 0 to 50. `0` switches it off."""
+    """Share of the org's daily API requests for the rolling audit, 0 to 50. `0` switches it off."""
     snapshot_reserve_percent: float = Field(default=20.0, ge=0, le=100)
-    """The share of the org's daily API requests and Bulk query jobs that snapshots and polls leave to others, 0 to 100.
+    """Share of the org's daily API requests and Bulk query jobs that snapshots and polls leave to others, 0 to 100.
     With no more than that left, whoever used the rest, they pause."""
     notice_webhook: WebAddress = None
-    """A webhook to which notices are posted, as JSON that Slack takes: failed runs, late entities, and what else
-    `SFCDC_NOTICES` names."""
+    """A webhook to which notices are posted. As JSON that Slack takes; `SFCDC_NOTICES` says which."""
     notices: NoticeKinds = BY_DEFAULT
-    """Which notices are sent, comma-separated: `failed_runs`, `late`, `suspects`, `old_suspects`, `refused_reads`,
-    `lost_checkpoints`, `schema_changes`."""
+    """Which notices are sent, comma-separated. There are `failed_runs`, `late`, `suspects`, `old_suspects`,
+    `refused_reads`, `lost_checkpoints`, `schema_changes`."""
     docs_url: HttpsUrl | None = None
-    """Where the pages of this documentation are served, which notices link to: the address of the site, or one with
-    `{page}` for a page's name, such as `https://github.com/acme/sfcdc/blob/main/docs/{page}.md`. Without it notices
-    name the page."""
+    """Where these pages are served, which notices link to. The site's address, or one with `{page}` for a page's name:
+    `https://github.com/acme/sfcdc/blob/main/docs/{page}.md`. Without it notices name the page."""
     log_format: Literal["text", "json"] = "text"
-    """`json`: commands, the code server and what `sfcdc dev` starts write each line of their logs as a JSON object."""
+    """`json`: each line of a log is a JSON object. Of commands, the code server and what `sfcdc dev` starts."""
     run_retention_days: int = Field(default=14, ge=1)
     """How many days Dagster keeps runs and events. The latest of each partition and check are kept for ever."""
     sample_rows: int = Field(default=0, ge=0, le=100)
     """How many of the newest rows each materialization shows in Dagster, 0 to 100. Dagster then keeps values of your
-    records in its event log, readable for everybody who may open its pages, for as long as it keeps the event.
-    `sfcdc forget-samples` deletes them. `0` stores none."""
+    records in its event log, for everybody who may open its pages. `sfcdc forget-samples` deletes them."""
     owners: Owners = ("team:data-platform",)
-    """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
+    """Owners of the assets in Dagster, comma-separated. E-mail addresses, and teams as `team:name`."""
 
     spark_master: SparkMaster = "local[*]"
     """The Spark master."""
     spark_remote: SecretStr | None = None
-    """A Spark Connect URL, `sc://host:15002`, or `sc://host:443/;token=...`. Replaces the master and needs no local
-    Java."""
+    """A Spark Connect URL, such as `sc://host:15002`. Or `sc://host:443/;token=...`. It replaces the master and needs
+    no local Java."""
     spark_standing: Path = Path(".sfcdc/spark.json")
     """The file in which `sfcdc spark` notes how its Spark is reached. Commands and runs use that Spark while it is
     there."""
     spark_kept: bool = True
-    """Whether a code location of Dagster keeps a standing Spark for its runs, where the two settings before are not set
-    and the master is local. `false`: each run starts one of its own."""
+    """Whether Dagster's code location keeps a standing Spark for its runs. Only where the two settings before are not
+    set and the master is local. `false`: each run starts one of its own."""
 
     @classmethod
     def settings_customise_sources(

@@ -36,7 +36,12 @@ def rows(pattern: str) -> list[tuple[str, str]]:
     return [(name, cell.strip()) for name, cell in re.findall(rf"^\| `({pattern})` \| ([^|]*)\|", TEXT, re.MULTILINE)]
 
 
-PATHS = {name: cell for name, cell in rows(r"/[^`]*") if re.fullmatch(r"[A-Z]+(, [A-Z]+)*", cell)}
+METHODS = r"[A-Z]+(?:, [A-Z]+)*"
+PATHS = {
+    **{name: cell for name, cell in rows(r"/[^`]*") if re.fullmatch(METHODS, cell)},
+    **{path: methods for methods, path in re.findall(rf"^({METHODS}) +(/\S+)", TEXT, re.MULTILINE)},
+}
+"""Rows of the tables, and lines of the control resource."""
 GRANTS = [row for row in rows(r"[a-z_:0-9-]+") if row[1].startswith(("works", "left out")) and "query" not in row[0]]
 SOAP = table_under(PAGE, "Logging in")
 CHANNELS = [name for name in re.findall(r"^\| `(/[^`]*)` \|", TEXT, re.MULTILINE) if name not in PATHS]

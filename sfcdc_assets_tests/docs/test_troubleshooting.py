@@ -24,20 +24,25 @@ ROWS = [found.groupdict() for found in _ROW.finditer(PAGE.read_text())]
 SAY_ALL = re.findall(
     r"\w+",
     """
-    AnotherRunAtWork BulkJobGone ChangeError ChannelUnknown CopiesWait CredentialsMalformed DagsterHomeMissing
-    DatabaseFullError DemoOrgEnded DuckDbNotInstalled EmulatorDirectoryError EmulatorNotInstalled
-    EmulatorRefusedError EntityNotReadable FaultFileError FaultOptionError FilterRefused FirstStartDeclined
+    AnotherRunAtWork AuthenticationRefused BrokenAnswer BulkJobGone ChangeError ChangedWhileRead ChannelUnknown
+    CometdError CometdUnavailable CopiesWait CredentialsMalformed DagsterHomeMissing DatabaseFullError DemoOrgEnded
+    DuckDbNotInstalled EmulatorDirectoryError EmulatorNotInstalled EmulatorRefusedError EntityNotReadable
+    EventSchemaNotFound EventWithoutReplayId FaultFileError FaultOptionError FilterRefused FirstStartDeclined
     FolderInUse FolderNotUsable GlueRefused HistoryWaits InstanceNotTrusted JavaMissing JsonWithoutScenarioError
     LocalFolderNotPrivate ManagedSubscriptionActive ManagedSubscriptionNotFound ManagedSubscriptionStopped
-    ManagedTopicOfOtherKind NoClassArchive NoFieldHistory NoNotifications NoServedOrgError NoSuchEntity NotAQuery
-    NotHashable NotInMemory NotPollable NothingLanded NothingToAccept NothingToCertify NothingToRebuildFrom
-    NoticeNotTaken ObjectDefinitionError ObjectFileError OrgInUseError OrgStoppingError OtherEventLog
-    PayloadSchemaError PollsWait PortInUseError PrivacyChanged PublicKeyError RebuildFailed RebuildOvertaken
-    RefusedBefore RowsMissing RunFailed ScenarioFileError ScenarioRefusedError SchemaNotPermitted ServerStartError
-    SeveralFailures SnapshotMissing SparkOutdated StillThere TablesNotBuilt TooManyClients TopicFileError
-    TopicMissing TopicNotSupported TopicsNotReadable TopicsRefused TrafficRefusedError UnityRefused
-    UnknownFaultError UnknownInCut UnknownRecord UnknownScenarioError UnknownWantedEntity UserNotEnabled
-    WarehousePathUnusable
+    ManagedTopicOfOtherKind NoClassArchive NoCut NoFieldHistory NoNotifications NoServedOrgError NoSuchEntity
+    NoWatermark NotAQuery NotExplained NotHashable NotInMemory NotPollable NothingLanded NothingToAccept
+    NothingToCertify NothingToRebuildFrom NoticeNotTaken ObjectDefinitionError ObjectFileError OrgInUseError
+    OrgStoppingError OrgUnavailable OrganizationReplaced OtherChannel OtherEventLog PayloadError PayloadSchemaError
+    PollsFailed PollsWait PortInUseError PrivacyChanged ProtocolRefused PublicKeyError PushRefused QueryFailed
+    QueryRefused ReadingsCutShort ReadsRefused RebuildFailed RebuildOvertaken RefusedBefore RequestTooLarge
+    RowsMissing RowsUnreadable RunFailed ScenarioFileError ScenarioRefusedError SchemaMissing SchemaNotPermitted
+    ServerBusy ServerStartError SessionExpired SessionLost SeveralFailures SnapshotMissing SparkOutdated StillThere
+    TableNameUnusable TablesNotBuilt TextDiffError TokenExpired TooManyClients TopicFileError TopicMissing
+    TopicNotSupported TopicsNotReadable TopicsRefused TrafficRefusedError UnexpectedAnswer UnexpectedFailure
+    UnguardedUi UnityRefused UnknownChannel UnknownFaultError UnknownInCut UnknownRecord UnknownScenarioError
+    UnknownSchema UnknownWantedEntity UserNotEnabled VersionRefused WarehouseNotWritable WarehousePathUnusable
+    WarehouseStale
     """,
 )
 """Errors whose message has all that the page could say, which has no row of them."""
