@@ -14,7 +14,7 @@ OF_THE_SYSTEM: Mapping[str, str] = {
     "_deleted_reason": "deleted, merged or hard_deleted.",
     "_in_doubt": "Suspect: not certain until it is read back.",
     "_read_position": "The watermark of the last read that showed the record.",
-    "_position": "Of the event that made the version, on the entity's channel; for one read back, the read's watermark.",
+    "_position": "Of the event that made the version, on the entity's channel; for one read back the read's watermark.",
     "_commit_timestamp": "Of the last event; for a row read back its SystemModstamp.",
     "_commit_user": "Of the event that made the version; for one read back its LastModifiedById.",
     "_change_origin": "API and client of the change; empty: by no API; null for one read back.",
