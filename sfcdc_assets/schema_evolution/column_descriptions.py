@@ -10,7 +10,7 @@ from sfcdc_assets.schema_evolution.schema_changes import KEPT_BEFORE, is_retired
 from sfcdc_assets.settings.setting_values import as_set_here
 
 OF_THE_SYSTEM: Mapping[str, str] = {
-    "_is_deleted": "The record is deleted; the row and its last values stay.",
+    "_is_deleted": "Deleted; the row and its last values stay.",
     "_deleted_reason": "deleted, merged or hard_deleted.",
     "_in_doubt": "Suspect: not certain until it is read back.",
     "_read_position": "The watermark of the last read that showed the record.",
