@@ -151,16 +151,17 @@ def test_the_page_of_tables_names_every_column_with_its_type(heading: str) -> No
 
 
 def _also_listed(heading: str) -> dict[str, str]:
-    """Columns that need no explanation, listed by their types in a sentence below the table."""
+    """Columns that need few words, listed by their types in a sentence below the table or in its place."""
     section = TABLES.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    sentence = re.search(r"^Also: (.*?)\.$", section, re.MULTILINE | re.DOTALL)
+    sentence = re.search(r"^(?:Also|Columns)[^:\n]*: (.*?)\.$", section, re.MULTILINE | re.DOTALL)
     kinds = " ".join(sentence[1].split()).split("; ") if sentence else []
     return {name: kind.split(" `")[0] for kind in kinds for name in re.findall("`([^`]+)`", kind)}
 
 
 def test_the_page_of_tables_names_every_column_that_tables_of_events_share() -> None:
     schema = pa.schema([*EVENT_COLUMNS, *KEPT_COLUMNS])
-    reported = table_under(TABLES, "`push_topic_events`, `generic_events`, `platform_events`")
+    heading = "`push_topic_events`, `generic_events`, `platform_events`"
+    reported = {**table_under(TABLES, heading), **_also_listed(heading)}
     assert reported.items() >= {field.name: TYPE_NAMES[field.type] for field in schema}.items()
 
 

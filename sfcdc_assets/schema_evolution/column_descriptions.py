@@ -10,29 +10,26 @@ from sfcdc_assets.schema_evolution.schema_changes import KEPT_BEFORE, is_retired
 from sfcdc_assets.settings.setting_values import as_set_here
 
 OF_THE_SYSTEM: Mapping[str, str] = {
-    "_is_deleted": "The record is deleted; the row and its last values stay.",
+    "_is_deleted": "Deleted; the row and its last values stay.",
     "_deleted_reason": "deleted, merged or hard_deleted.",
     "_in_doubt": "Suspect: not certain until it is read back.",
     "_read_position": "The watermark of the last read that showed the record.",
-    "_position": "The event's that made the version, or the watermark of the read that did, on the channel that feeds "
-    "the entity.",
+    "_position": "Of the event that made the version, on the entity's channel; for one read back the read's watermark.",
     "_commit_timestamp": "Of the last event; for a row read back its SystemModstamp.",
     "_commit_user": "Of the event that made the version; for one read back its LastModifiedById.",
-    "_change_origin": "By which API and client its change was made; empty: by no API; null for one read back.",
+    "_change_origin": "API and client of the change; empty: by no API; null for one read back.",
     "_transaction_key": "Of the event that made the version; null for one read back.",
     "_valid_from": "Since when the version is valid, UTC.",
-    "_dated_by": "What that time is: commit (the event's transaction), stamp (the org's own stamp of the record, which "
-    "a read showed), seen (when the org was asked: the change came some time before, after it had been asked last).",
-    "_change_type": "CREATE, UPDATE, DELETE, UNDELETE; GAP_CREATE, GAP_UPDATE, GAP_DELETE, GAP_UNDELETE for an event "
-    "without values, UNKNOWN for one that could not be read; SNAPSHOT, REFETCH and POLL for what was read from the "
-    "org; FIELD_HISTORY for what field history tells of the time before (in history alone); null for a suspect record "
-    "of which only the Id is known.",
-    "_changed_fields": "The columns the version set, or a read showed to differ; null where it set every field, or "
-    "where it is not known.",
+    "_dated_by": "Whose time that is: commit (the transaction's), stamp (the org's own of the record, which a read "
+    "showed), seen (when the org was asked: the change came since the time before).",
+    "_change_type": "CREATE, UPDATE, DELETE, UNDELETE; GAP_CREATE, GAP_UPDATE, GAP_DELETE, GAP_UNDELETE: an event "
+    "without values; UNKNOWN: one that could not be read; SNAPSHOT, REFETCH, POLL: read from the org; FIELD_HISTORY: "
+    "from field history (in history alone); null: a suspect record of which only the Id is known.",
+    "_changed_fields": "The columns the version set, or a read showed to differ; null: every one, or not known.",
     "_certain_fields": "The columns whose values an event or a read has proven; null: all that there were.",
     "_batch": "Number of the batch that wrote the row last; in history, that superseded the version.",
-    "_first_batch": "Number of the batch that wrote the first version of the record; null: not noted, or only the Id "
-    "is known.",
+    "_first_batch": "Number of the batch that wrote the record's first version; null: not noted, or only the Id is "
+    "known.",
     "_valid_to": "UTC: when the next version began; null for the current version.",
     "_superseded_at": "Where the next version began, as a position; null for the current version.",
 }

@@ -36,7 +36,8 @@ TYPES: Mapping[pa.DataType, str] = {
     pa.map_(pa.string(), pa.timestamp("us", "UTC")): "map of string to timestamp",
 }
 """How pages call the types of columns."""
-_ABOUT = {"record": "the record", "entity": "the entity", "read": "a read of the entity"}
+_ABOUT = {"record": "record", "entity": "entity", "read": "read of the entity"}
+_WAITS = {(True, True): "yes", (False, False): "no", (True, False): "wait only", (False, True): "marked only"}
 
 
 def with_written_tables(page: Path) -> str:
@@ -83,18 +84,20 @@ def _places() -> str:
 
 
 def _reasons() -> str:
-    rows = (
-        (
-            f"`{reason.value}`",
+    """A row for each behaviour, with the reasons that have it."""
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for reason, each in BEHAVIOUR.items():
+        does = (
             _ABOUT[each.about],
             each.raised_by,
-            "yes" if each.blocks else "no",
-            "yes" if each.marks else "no",
+            _WAITS[each.blocks, each.marks],
             each.answered_by,
         )
-        for reason, each in BEHAVIOUR.items()
+        reasons.setdefault(does, []).append(f"`{reason.value}`")
+    return _table(
+        "reason | suspect | noticed by | later events wait, rows are marked `_in_doubt` | answered by",
+        ((", ".join(names), *does) for does, names in reasons.items()),
     )
-    return _table("reason | suspect | noticed by | later events wait | rows marked `_in_doubt` | answered by", rows)
 
 
 def _faults() -> str:
