@@ -94,6 +94,7 @@ class BatchCommit:
         found = self._planned.entity_suspect
         if found is not None:
             suspects.append(NewSuspect(ENTITY, found.reason, found.position, found.detail))
+        suspects += self._other_channel()
         if is_new:
             tables.texts.append([_new_file(file) for file in texts], checkpoint.batch)
         opened = tables.ledger.note(suspects, tables.channel, batch.up_to, clock.now_ms())
@@ -140,6 +141,16 @@ class BatchCommit:
             has_more=batch.has_more,
             **counts,
         )
+
+    def _other_channel(self) -> list[NewSuspect]:
+        """Return the entry that says from where on the entity has its channel, where this batch brings it there. One
+        that is applied again, by a rebuild too, is noted already."""
+        taken, new = self._tables.taken, self._planned.snapshots
+        first = taken.checkpoint().first
+        begins = next((each for each in new if each.number == first and first > 1), None)
+        if begins is None or (before := taken.channel_before()) is None:
+            return []
+        return [NewSuspect(ENTITY, Reason.OTHER_CHANNEL, begins.position, f"{before} fed it before")]
 
     def _checkpoint(self) -> Checkpoint:
         """Return the checkpoint of the tables after this application."""

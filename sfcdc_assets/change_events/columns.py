@@ -34,6 +34,9 @@ TYPES_BEFORE_METADATA = b"salesforce.types_before"
 """The types that the field had: `<until>:<type of the column>:<type of the field>`, separated by commas."""
 CAME_AT_METADATA = b"salesforce.came_at"
 """The position from which on the tables have the column, if they did not have it from the beginning."""
+ABSENCES_METADATA = b"salesforce.absences"
+"""The times in which the object lacked the field, or hid it: `<since>:<until>`, positions, separated by commas; without
+an end where it still does."""
 HASHED_METADATA = b"salesforce.hashed"
 """Id of the key that the column's values are hashed with."""
 SYSTEM_COLUMN_PREFIX = "_"
@@ -48,6 +51,15 @@ class TypeBefore:
     until: int
     type: ColumnType
     salesforce_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A time in which the object lacked a field that it has had before, or hid it from the user: of the positions from
+    `since` on and before `until` (None: it still does)."""
+
+    since: int
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +84,18 @@ class Column:
     """The types that the field had before its present one, oldest first."""
     came_at: int = dataclasses.field(default=0, compare=False)
     """Events before this position were applied when the tables had no such column, and say nothing of it."""
+    absences: tuple[Absence, ...] = dataclasses.field(default=(), compare=False)
+    """When the object lacked the field, oldest first: the null of an event is none of its value then."""
 
     @property
     def plain_type(self) -> ColumnType:
         """What a value is before it is hashed."""
         return self.type if self.hash_key is None else field_type(self.salesforce_type).column
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the object lacks the field now, or hides it."""
+        return bool(self.absences) and self.absences[-1].until is None
 
     @property
     def keeps_texts(self) -> bool:
@@ -161,6 +180,7 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
                 metadata.get(FIELD_METADATA, b"").decode() or None,
                 _types_before(metadata.get(TYPES_BEFORE_METADATA, b"").decode()),
                 int(metadata.get(CAME_AT_METADATA, b"0")),
+                _absences(metadata.get(ABSENCES_METADATA, b"").decode()),
             )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
@@ -186,6 +206,9 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
         metadata[TYPES_BEFORE_METADATA] = ",".join(types).encode()
     if column.came_at:
         metadata[CAME_AT_METADATA] = str(column.came_at).encode()
+    if column.absences:
+        absences = (f"{each.since}:{'' if each.until is None else each.until}" for each in column.absences)
+        metadata[ABSENCES_METADATA] = ",".join(absences).encode()
     if column.kept_from is not None:
         metadata[KEPT_FROM_METADATA] = column.kept_from.encode()
     return metadata
@@ -194,6 +217,11 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
 def _types_before(text: str) -> tuple[TypeBefore, ...]:
     types = (each.split(":") for each in text.split(",") if each)
     return tuple(TypeBefore(int(until), ColumnType(type_), of_field) for until, type_, of_field in types)
+
+
+def _absences(text: str) -> tuple[Absence, ...]:
+    absences = (each.split(":") for each in text.split(",") if each)
+    return tuple(Absence(int(since), int(until) if until else None) for since, until in absences)
 
 
 def _shape(shape_text: str) -> tuple[int, int, int] | None:

@@ -20,6 +20,7 @@ from sfcdc_assets.runtime.foreign_text import json_text
 from sfcdc_assets.settings.settings import load_settings
 
 ROWS_AT_ONCE = 1_000
+_TOKEN_FILE = "--token-file"
 
 
 @stops_at_once
@@ -50,9 +51,15 @@ def changes(
     """
     if since is not None and token_file is not None:
         raise SettingsError("--since", "--token-file says where to begin, too", "Leave one of them out")
-    if token_file is not None and token_file.exists():
-        since = token_file.read_text(encoding="utf-8").strip()
-    reported, token = changes_since(load_settings().warehouse, entity, _place(since), versions=versions)
+    if token_file is not None:
+        _check_folder(token_file)
+        since = _token_in(token_file)
+    reported, token = changes_since(
+        load_settings().warehouse,
+        entity,
+        _place(since, "--since" if token_file is None else f"{_TOKEN_FILE} {token_file}"),
+        versions=versions,
+    )
     for start in range(0, reported.num_rows, ROWS_AT_ONCE):
         for row in reported.slice(start, ROWS_AT_ONCE).to_pylist():
             say(json_text(json.dumps(row, default=_json, ensure_ascii=False)))
@@ -61,10 +68,30 @@ def changes(
     say(token, err=True)
 
 
-def _place(text: str | None) -> str | int | datetime | None:
+def _place(text: str | None, given_by: str) -> str | int | datetime | None:
     if text is None or text.startswith("sfcdc"):
         return text
-    return int(text) if text.isdecimal() else moment_of(text, "--since")
+    return int(text) if text.isdecimal() else moment_of(text, given_by)
+
+
+def _token_in(file: Path) -> str | None:
+    """Return what the file has; None where there is no file yet."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise SettingsError(_TOKEN_FILE, f"{file} cannot be read: {why}", "Name a file for the token") from None
+    return text
+
+
+def _check_folder(file: Path) -> None:
+    """Raise `SettingsError` where no token could be put, before anything is printed: a consumer that has the rows and
+    not the token would take them again."""
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        why = "cannot be written" if file.parent.is_dir() else "is not there"
+        raise SettingsError(_TOKEN_FILE, f"the folder {file.parent} {why}", "Name a file in another folder, or mend it")
 
 
 def _json(value: Any) -> str:

@@ -14,6 +14,7 @@ import typer
 from sfcdc_assets.cli.terminal.options import Labels, moment_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
+from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.sql.kept_views import require_duckdb
 from sfcdc_assets.sql.prompt import HELP, converse
@@ -71,7 +72,19 @@ def sql(
         if query is None and sys.stdin.isatty():
             _converse(tables, chosen, moment)
             return
-        _answer(tables, sys.stdin.read() if query is None else query, chosen, moment)
+        _answer(tables, _statements(query), chosen, moment)
+
+
+def _statements(query: str | None) -> str:
+    """Return what is asked, here or through a pipe. Raises `SettingsError` for bytes that are no text: Python keeps
+    those of arguments, and in some locales those of a pipe, as halves of characters."""
+    try:
+        text = sys.stdin.read() if query is None else query
+        text.encode()
+    except UnicodeError:
+        where = "the pipe" if query is None else "QUERY"
+        raise SettingsError(where, "is no text in UTF-8", "Give statements of SQL") from None
+    return text
 
 
 @stops_at_once

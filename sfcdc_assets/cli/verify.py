@@ -76,7 +76,8 @@ def verify(
     Reads every entity by Bulk API 2.0, whole or as far as the budget goes, and compares records that change meanwhile
     again, after a sync. Exit code 0 when all are equal, 3 when something differs (it is listed), 1 when the comparison
     could not be made, also where records changed each time or stay suspect; an entity with a damaged table is named
-    and left out. The last line is the verdict. With --repair what differs is healed and compared again. Also checks
+    and left out, and parts that --budget leaves unread are named and count as neither. The last line
+    is the verdict. With --repair what differs is healed and compared again. Also checks
     that the versions in `history` follow one another up to each row, and compares the state of each PushTopic with the
     topic's own query.
     """

@@ -15,6 +15,7 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cost import requests_a_day, requests_to_compare
 from sfcdc_assets.polls.cursor import soql_time
 from sfcdc_assets.polls.known_objects import known_object
+from sfcdc_assets.polls.polled_objects import PollSettings
 from sfcdc_assets.polls.readability import refusal_by_name
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import change_event_of
@@ -126,7 +127,7 @@ def org_objects(
     survey.rows = _rows(org, [each.name for each in summaries], survey)
     fed = _fed_by(org, settings, survey)
     _count_changes(org, [each for each in summaries if _may_change(each, survey)], survey, tell)
-    found = sorted((_object(each, survey, fed, settings) for each in summaries), key=_most_changes_first)
+    found = sorted((_object(each, survey, fed, org.poll) for each in summaries), key=_most_changes_first)
     events = _with_events(org, found, tell)
     topics = _topics(org)
     live = [each.entity for each in found if each.entity not in events and _may_have_topic(each)][:topics]
@@ -195,7 +196,7 @@ def _words(error: Exception) -> str:
     return error.message if isinstance(error, QueryRefused) else str(error)
 
 
-def _object(summary: ObjectSummary, survey: _Survey, fed: Mapping[str, str], settings: Settings) -> OrgObject:
+def _object(summary: ObjectSummary, survey: _Survey, fed: Mapping[str, str], poll: PollSettings) -> OrgObject:
     name = summary.name
     rows = survey.rows.get(name)
     changes = survey.changes.get(name)
@@ -208,9 +209,9 @@ def _object(summary: ObjectSummary, survey: _Survey, fed: Mapping[str, str], set
         why_not = refusal.reason
     is_compared, requests = why_not is None and name in survey.unstamped, None
     if is_compared:
-        requests = requests_to_compare(rows or 0, settings.poll_reread_hours)
+        requests = requests_to_compare(rows or 0, poll.reread_seconds_of(name) / 3600)
     elif why_not is None and changes is not None:
-        requests = requests_a_day(changes, settings.poll_seconds)
+        requests = requests_a_day(changes, poll.seconds_of(name))
     return OrgObject(name, rows, changes, fed.get(name), why_not, requests, is_compared=is_compared)
 
 
@@ -244,4 +245,9 @@ def _topics(org: OrgConnection) -> int:
         rows = list(query_rows(org.session, "SELECT OrganizationType FROM Organization"))
     except RequestRefused:
         return TOPICS
-    return TOPICS_BY_EDITION.get(str(rows[0].get("OrganizationType")) if rows else "", TOPICS)
+    return topics_of(str(rows[0].get("OrganizationType")) if rows else "")
+
+
+def topics_of(edition: str) -> int:
+    """Return how many PushTopics an org of an edition may have."""
+    return TOPICS_BY_EDITION.get(edition, TOPICS)

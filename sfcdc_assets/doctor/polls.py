@@ -53,7 +53,8 @@ def readable(described: ObjectDescription, own: ObjectPolling = AS_ALL) -> Itera
     if unknown:
         what = f"Its file names fields that it does not have, or that the user may not read: {', '.join(unknown)}."
         yield warning(check, what, "Correct them in the folder SFCDC_POLL_OBJECTS; names are API names, as Status__c.")
-    files = binary_fields(described)
+    asked_for = {each.lower() for each in own.fields or ()}
+    files = [each for each in binary_fields(described) if each.lower() not in asked_for]
     if files:
         fix = "Fetch them by the records' Ids; their names and sizes are in the table."
         yield warning(check, f"Files are not copied: {', '.join(files)}.", fix)

@@ -16,7 +16,7 @@ from sfcdc_assets.formulas.wanted_formulas import wanted_formulas
 from sfcdc_assets.landing.stream_start import LEAST_ALLOWANCE
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.first_start import FirstStart
-from sfcdc_assets.runtime.errors import SfcdcError, counted
+from sfcdc_assets.runtime.errors import SfcdcError, counted, enumerated
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.bulk_query import abort_job, create_job
 from sfcdc_assets.salesforce.describe import describe, object_names
@@ -115,20 +115,25 @@ def hidden_columns(schema: Mapping[str, Any], described: ObjectDescription) -> l
 
 
 FORMULAS = "formula fields"
+NAMED = 10
+"""Formula fields that are not read are named up to so many."""
 
 
 def formulas(settings: Settings, described: Sequence[ObjectDescription]) -> Iterator[Finding]:
-    """Say how many formula fields the objects have, and how many of them are read; nothing where they have none."""
-    every, known = 0, {each.name: each for each in described}
-    read, withheld, privacy = 0, dict[str, str](), Privacy.of(settings)
+    """Say how many formula fields the objects have, and which of them are not read; nothing where they have none."""
+    every, known = list[str](), {each.name: each for each in described}
+    read, withheld, privacy = set[str](), dict[str, str](), Privacy.of(settings)
     for each in described:
-        every += len(formula_fields(each))
+        every += [f"{each.name}.{field.name}" for field in formula_fields(each)]
         wanted = wanted_formulas(each, known.get, settings.formulas, privacy)
-        read += len(wanted.names)
+        read |= {f"{each.name}.{name}" for name in wanted.names}
         withheld |= {f"{each.name}.{name}": why for name, why in wanted.withheld.items()}
     if not every:
         return
-    found = f"{counted(every, 'formula field')} of these objects, which no change event carries: {read} are read"
+    how_many = counted(len(every), "formula field")
+    found = f"{how_many} of these objects, which no change event carries: {len(read)} are read"
+    if left := [each for each in every if each not in read and each not in withheld]:
+        found += f", and not {enumerated(left, NAMED)}"
     if not settings.formulas:
         found += ". SFCDC_FORMULAS says which should be"
     yield ok(FORMULAS, f"{found}.")

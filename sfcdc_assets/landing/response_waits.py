@@ -44,7 +44,7 @@ class ResponseWaits:
                 first_answer = max(first_answer, timeouts.needed_answer)
             return max(0.0, first_answer - subscription.open_for())
         quiet = max(timeouts.quiet, self._settle_seconds) if timeouts.through_ms else timeouts.quiet
-        if not timeouts.goes_on and _is_old(checkpoint.resume.known_at_ms):
+        if not timeouts.goes_on and _has_old_place(checkpoint):
             quiet = max(quiet, SILENCE_SECONDS)
         # The settling time is infinite for who waits for no transaction's end.
         through = (timeouts.through_ms - clock.now_ms()) / 1000 + self._settle_seconds if timeouts.through_ms else 0.0
@@ -62,7 +62,7 @@ class ResponseWaits:
         what = "the end of the last transaction" if subscription.has_answered else "the stream's first answer"
         if timeouts.through_ms:
             what = "the stream to say that nothing older is on its way, which a consistent cut needs"
-        elif _is_old(checkpoint.resume.known_at_ms):
+        elif _has_old_place(checkpoint):
             what = "a new replay id, as the last one is half a day old"
         self._report(what, seconds)
 
@@ -78,9 +78,11 @@ class ResponseWaits:
     def _needs_an_answer(self, checkpoint: StreamCheckpoint, timeouts: PollTimeouts) -> bool:
         """Return whether something depends on hearing of the stream at all."""
         is_waited_for = timeouts.quiet >= self._settle_seconds and checkpoint.complete_position < checkpoint.position
-        known_at_ms = checkpoint.resume.known_at_ms or checkpoint.begun_at_ms
-        return bool(timeouts.through_ms) or is_waited_for or _is_old(known_at_ms)
+        return bool(timeouts.through_ms) or is_waited_for or _has_old_place(checkpoint)
 
 
-def _is_old(known_at_ms: int | None) -> bool:
+def _has_old_place(checkpoint: StreamCheckpoint) -> bool:
+    """Return whether what the stream is resumed from was last known to be good long ago: its replay id or, where there
+    is none yet because the only one may be unfinished, that it was begun."""
+    known_at_ms = checkpoint.resume.known_at_ms or checkpoint.begun_at_ms
     return known_at_ms is not None and clock.now_ms() - known_at_ms > OLD_MS

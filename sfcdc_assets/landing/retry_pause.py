@@ -124,14 +124,14 @@ class RetryPause:
             return error.with_traceback(None)
         again = type(error).__new__(type(error))
         again.__dict__.update(error.__dict__)
-        again.args = (f"{error} The next try is in {_duration(self.left)}.",)
+        again.args = (f"{str(error).rstrip('.')}. The next try is in {_duration(self.left)}.",)
         return again
 
 
 def kept_pauses(warehouse: Warehouse, settings: Settings, channel: str) -> tuple[RetryPause, RetryPause]:
     """Return those of the login and of a channel's stream which other processes with these settings know of."""
     login = KeptPause(warehouse, settings, "the login", (LoginRefused,), _LOGIN)
-    stream = KeptPause(warehouse, settings, f"the token on {channel}", _OF_THE_TOKEN, _TOKEN)
+    stream = KeptPause(warehouse, settings, f"reading {channel}", (*_OF_THE_TOKEN, DeliveryLimitReached), _TOKEN)
     return RetryPause(login), RetryPause(stream)
 
 

@@ -147,7 +147,8 @@ class EntityNotReadable(RequestRefused):
     def _text(self) -> str:
         return (
             f"The entity {self.entity} cannot be read ({self.error_code}: {_sentence(self.message)}). Give the user "
-            f"the permission 'View All Records' on {self.entity}, or leave it out of SFCDC_ENTITIES."
+            f"the permission 'View All Records' on {self.entity}, or leave it out of SFCDC_ENTITIES, and of SFCDC_POLL "
+            "where it is polled."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from sfcdc_assets.salesforce.retry import (
     transient_of,
 )
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
+
+log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 120.0
@@ -142,11 +145,19 @@ class Transport(requests.Session):
             is_over = patience is not None and patience.is_over
             return is_over or state.attempt_number >= (min(tries, TRIES_OF_AN_UNKNOWN_HOST) if unknown else tries)
 
+        def tell(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            if isinstance(error, Transient) and error.timed_out:  # who waits has heard nothing for minutes
+                log.warning(
+                    "The org did not answer %s (%s); try %d follows.", where, error.problem, state.attempt_number + 1
+                )
+
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(Transient),
             stop=enough,
             wait=backoff if patience is None else patience.pause,
             sleep=self._sleep,
+            before_sleep=tell,
             reraise=True,
         )
         try:

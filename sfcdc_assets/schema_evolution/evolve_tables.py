@@ -18,7 +18,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.change_events.column_types import ColumnType
-from sfcdc_assets.change_events.columns import PLAIN_METADATA, Column, TypeBefore, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import (
+    PLAIN_METADATA,
+    Absence,
+    Column,
+    TypeBefore,
+    arrow_schema,
+    columns_of_arrow_schema,
+)
 from sfcdc_assets.change_events.field_types import of_one_family
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import Step, follow, kept_columns, kept_name, steps
@@ -26,7 +33,7 @@ from sfcdc_assets.change_events.type_conversion import widens
 from sfcdc_assets.key_ranges.data_file import rows_of_files, write_table
 from sfcdc_assets.lake.delta.data_files import NewFile
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.tables.change_of_channel import position_of_its_own
+from sfcdc_assets.lake.tables.change_of_channel import next_position, position_of_its_own
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
@@ -155,13 +162,19 @@ def follow_layout(
     present = columns_of_arrow_schema(taken.table.schema)
     wanted = entity_columns(schemas, entity, taken.table.schema, run.privacy)
     retired = retired_columns(schemas, entity, wanted)
-    news = _news(present, wanted, _marked_retired(taken.table.schema) - retired)
-    if news.any:
+    were_gone = _marked_retired(taken.table.schema) | {column.name for column in present if column.is_absent}
+    came_back = were_gone - retired
+    news = _news(present, wanted, came_back)
+    gone = retired - {column.name for column in wanted if column.is_absent or column.kept_from}
+    if news.any or gone:
         progress = taken.progress()
         watermark = max(taken.highest_position(), progress.position if progress else 0)
+    if gone:
+        wanted = _absent_from(wanted, gone, next_position(run.warehouse, entity, channel, watermark))
+    if news.any:
         position = position_of_its_own(run.warehouse, entity, channel, watermark)
         _note(ledger or Ledger.open_or_create(run.warehouse, entity), channel, position, news, clock.now_ms())
-        wanted = laid_out(present, wanted, position)
+        wanted = laid_out(present, _present_from(wanted, came_back, position), position)
     fit(taken.table, wanted, run)
     mark_retired(taken.table, retired)
     return wanted
@@ -185,13 +198,26 @@ def fit(
     by_name = {column.name: column for column in present}
     lacking = arrow_schema([column for column in wanted if column.name not in by_name])
     retyped = {c.name: c for c in wanted if c.name in by_name and _way(by_name[c.name], c, wanted)}
-    if not retyped:
+    if retyped:
+        _rewrite(table, present, wanted, retyped, lacking, run, typed_again)
+    else:
         table.add_columns(list(lacking))
-        changed = [c for c in wanted if c.name in by_name and _metadata_differs(by_name[c.name], c)]
-        for field in arrow_schema(changed):
-            description = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-            table.mark_columns([field.name], PLAIN_METADATA | description)
-        return
+    changed = [c for c in wanted if c.name in by_name.keys() - retyped and _metadata_differs(by_name[c.name], c)]
+    for field in arrow_schema(changed):
+        description = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+        table.mark_columns([field.name], PLAIN_METADATA | description)
+
+
+def _rewrite(
+    table: Table,
+    present: Sequence[Column],
+    wanted: Sequence[Column],
+    retyped: Mapping[str, Column],
+    lacking: pa.Schema,
+    run: RunContext,
+    typed_again: Mapping[str, int],
+) -> None:
+    """Replace a table's files by such as have the columns that it is to have."""
     typed = {field.name: field for field in arrow_schema(list(retyped.values()))}
     after = pa.schema([*(typed.get(field.name, field) for field in table.schema), *lacking])
     partitioned = table.partition_columns()
@@ -249,7 +275,7 @@ def _described(column: Column) -> str:
 
 
 def _metadata_differs(old: Column, new: Column) -> bool:
-    then, now = ((c.salesforce_type, c.shape, c.large_text, c.field) for c in (old, new))
+    then, now = ((c.salesforce_type, c.shape, c.large_text, c.field, c.absences) for c in (old, new))
     return then != now
 
 
@@ -267,8 +293,24 @@ def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int)
         made.append(replace(column, types_before=before))
         if not widens(old.type, column.type):
             name = kept_name(column.name, len(kept_columns(wanted, column.name)) + 1)
-            kept.append(replace(old, name=name, kept_from=column.name, types_before=(), came_at=0))
+            kept.append(replace(old, name=name, kept_from=column.name, types_before=(), came_at=0, absences=()))
     return (*made, *kept)
+
+
+def _absent_from(columns: Sequence[Column], gone: frozenset[str], position: int) -> tuple[Column, ...]:
+    """Return the columns, those whose fields are `gone` as absent from the position on."""
+    absence = Absence(position)
+    return tuple(replace(c, absences=(*c.absences, absence)) if c.name in gone else c for c in columns)
+
+
+def _present_from(columns: Sequence[Column], came_back: frozenset[str], position: int) -> tuple[Column, ...]:
+    """Return the columns, those whose fields came back as present from the position on."""
+    return tuple(
+        replace(c, absences=(*c.absences[:-1], replace(c.absences[-1], until=position)))
+        if c.name in came_back and c.is_absent
+        else c
+        for c in columns
+    )
 
 
 def _note(ledger: Ledger, channel: str, position: int, news: _News, now_ms: int) -> None:

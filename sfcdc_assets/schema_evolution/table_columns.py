@@ -83,9 +83,9 @@ def entity_columns(schemas: Schemas, entity: str, table: pa.Schema | None, priva
     own = by_any_case(present)
     found = {column.name: column for column in (_in_case_of(own, each) for each in found.values())}
     found |= {
-        name: replace(found[name], types_before=column.types_before, came_at=column.came_at)
+        name: replace(found[name], types_before=column.types_before, came_at=column.came_at, absences=column.absences)
         for name, column in present.items()
-        if name in found and (column.types_before or column.came_at)
+        if name in found and (column.types_before or column.came_at or column.absences)
     }
     # A text that was ever large has values in `text_fields`.
     large = {column.name for column in present.values() if column.large_text}

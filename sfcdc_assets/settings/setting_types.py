@@ -26,6 +26,13 @@ NO_CHANNELS = "none"
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
 _OBJECT_PATTERN = re.compile(r"[A-Za-z*?][\w*?]*", re.ASCII)
 _OWNER = re.compile(r"team:[A-Za-z0-9_.\- ]+|[^@\s]+@[^@\s]+\.[^@\s]+")
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(/(?=[^/]|/.))?")
+"""The beginning of a URI; its second group is there where a store, or a path on this machine, follows."""
+_MASTER = re.compile(r"local.*|yarn|(spark|k8s)://.+")
+"""What Spark takes for a master (https://spark.apache.org/docs/latest/submitting-applications.html#master-urls)."""
+_LAST_PORT = 65_535
+WAREHOUSE_SCHEMES = frozenset({"file", "s3", "s3a", "az", "azure", "adl", "abfs", "abfss", "gs", "gcs"})
+"""Schemes of URIs that a warehouse can be at."""
 
 
 class EntityNames(tuple[str, ...]):
@@ -134,6 +141,8 @@ def _host_and_port(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not host or not port.isdigit() or "/" in host:
         raise ValueError(f"{value!r} is not host:port; Salesforce's own is api.pubsub.salesforce.com:7443")
+    if not 0 < int(port) <= _LAST_PORT:  # gRPC would ask whoever listens at the remainder
+        raise ValueError(f"{value!r} has no port of 1 to {_LAST_PORT}; Salesforce's own is 7443")
     return value
 
 
@@ -141,6 +150,29 @@ def _https(value: str) -> str:
     if not value.startswith("https://"):
         raise ValueError(f"{value!r} does not start with https://")
     return value.rstrip("/")
+
+
+def _of_a_host(value: str) -> str:
+    address = urlsplit(_https(value))
+    if address.hostname is None or address.path.strip("/") or address.query or address.fragment:
+        raise ValueError(f"{value!r} is not the address of a host; write it as https://<My Domain>.my.salesforce.com")
+    return value.rstrip("/")
+
+
+def _folder_or_store(value: str) -> str:
+    uri = _URI.match(value)
+    if uri is None or (uri[1].lower() in WAREHOUSE_SCHEMES and uri[2] is not None):
+        return value
+    raise ValueError(
+        f"{value!r} is neither a folder nor a place in an object store that is known; write it as /data/salesforce, "
+        "s3://bucket/prefix, abfss://container@account.dfs.core.windows.net/prefix or gs://bucket/prefix"
+    )
+
+
+def _master(value: str) -> str:
+    if not _MASTER.fullmatch(value):
+        raise ValueError(f"{value!r} is no master of Spark; write it as local[*], spark://host:7077, k8s://... or yarn")
+    return value
 
 
 def _readable(value: Path) -> Path:
@@ -165,4 +197,7 @@ HashKey = Annotated[SecretStr | None, AfterValidator(_key_of_the_hashes)]
 ReplayPreset = Annotated[Literal["EARLIEST", "LATEST"], BeforeValidator(_as_salesforce_writes_it)]
 Endpoint = Annotated[str, AfterValidator(_host_and_port)]
 HttpsUrl = Annotated[str, AfterValidator(_https)]
+HostUrl = Annotated[str, AfterValidator(_of_a_host)]
+WarehouseRoot = Annotated[str, AfterValidator(_folder_or_store)]
+SparkMaster = Annotated[str, AfterValidator(_master)]
 ReadableFile = Annotated[Path, AfterValidator(_readable)]

@@ -43,6 +43,7 @@ from sfcdc_assets.settings.setting_types import (
     EntityNames,
     FormulaPatterns,
     HashKey,
+    HostUrl,
     HttpsUrl,
     NoticeKinds,
     ObjectPatterns,
@@ -51,6 +52,8 @@ from sfcdc_assets.settings.setting_types import (
     Owners,
     ReadableFile,
     ReplayPreset,
+    SparkMaster,
+    WarehouseRoot,
     WebAddress,
 )
 from sfcdc_assets.settings.setting_values import (
@@ -115,7 +118,7 @@ class Settings(BaseSettings):
     org: OrgName = None
     """Which of `SFCDC_ORGS` a process serves. `sfcdc --org` and the workspace set it."""
 
-    warehouse: str = "./warehouse"
+    warehouse: WarehouseRoot = "./warehouse"
     """Root of one org's tables: a folder, or a URI such as `s3://bucket/prefix`."""
     channels: Channels = ("/data/ChangeEvents",)
     """Channels, comma-separated: of change events, such as `/data/ChangeEvents`, `/data/Name__chn` or
@@ -189,7 +192,7 @@ class Settings(BaseSettings):
     cut_hour_hours: float = Field(default=24.0, ge=1, le=672)
     """For how many hours one cut an hour is kept, 1 to 672."""
 
-    instance_url: HttpsUrl | None = None
+    instance_url: HostUrl | None = None
     """`https://<My Domain>.my.salesforce.com`, without a path."""
     login_url: HttpsUrl = "https://login.salesforce.com"
     """Where tokens are requested. For client credentials, the My Domain; for a sandbox, its My Domain or
@@ -275,7 +278,7 @@ class Settings(BaseSettings):
     owners: Owners = ("team:data-platform",)
     """Owners of the assets in Dagster, comma-separated: e-mail addresses, and teams as `team:name`."""
 
-    spark_master: str = "local[*]"
+    spark_master: SparkMaster = "local[*]"
     """The Spark master."""
     spark_remote: SecretStr | None = None
     """A Spark Connect URL, `sc://host:15002`, or `sc://host:443/;token=...`. Replaces the master and needs no local

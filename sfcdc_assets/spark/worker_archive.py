@@ -48,7 +48,9 @@ class NotPacked(SfcdcError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
-        super().__init__(f"The archive {path} was not made: {reason}.")
+        super().__init__(
+            f"The archive {path} was not made: {reason}. Make room for it, or name a file in a folder that is there."
+        )
 
 
 def pack(path: Path) -> int:

@@ -75,6 +75,18 @@ def suspects_of(contradictions: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataFrame:
+    """Return the changes, the contradicted columns among those whose values they leave `unproven`: those that a later
+    event of the batch explains too, because another batch might end before it."""
+    if contradicted.is_empty():
+        return changes
+    shown = contradicted.group_by("record_id", "position").agg(pl.col("column").alias("shown"))
+    joined = changes.join(shown, on=["record_id", "position"], how="left", maintain_order="left")
+    none = pl.lit([], pl.List(pl.Int32))
+    both = pl.concat_list(pl.col("unproven").fill_null(none), pl.col("shown").fill_null(none))
+    return joined.with_columns(pl.when(both.list.len() > 0).then(both).alias("unproven")).drop("shown")
+
+
 def _unread(enriched: pl.DataFrame, applied: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
     """Return all but those of a read row's first event, if that was committed before the read: a read may be ahead of
     its watermark, and then the row tells more than such an event knew. Of the events after it the row tells no more

@@ -182,7 +182,8 @@ def hidden_changes(
     as certain from there on until the read: those lost after `until`, or after what an earlier read has the row stand
     at, before the `blocked` ones; and those that come after the watermark `position`, after the blocked ones.
 
-    `rows`: those of before; `seen_until`: as in `OrgRead`. A change of before that, which the stream should have told
+    `rows`: those of before; `seen_until`: as in `OrgRead`. A row that differs from its read may hide one too, whatever
+    the record's stamp is. A change of before that, which the stream should have told
     of, disproves it for its record: nothing is certain after the last change known.
     """
     known = rows.filter(pl.col("_change_type").is_not_null()).select(
@@ -204,11 +205,14 @@ def hidden_changes(
         pl.col("has_row").fill_null(pl.col("told").is_not_null()), pl.coalesce("known", "told").alias("known")
     )
     stamp, seen = pl.col("_system_modstamp"), pl.lit(seen_until, pl.Datetime("us", "UTC"))
-    since = pl.when(stamp.is_null() | (stamp > seen)).then(seen).alias("since")
     is_later = (stamp > pl.col("known")).fill_null(value=True)
     # An earlier read may have answered the same entry for the record: its version comes before.
     after = pl.max_horizontal("stands_at", pl.lit(until)) + 1
-    is_lost = pl.col("has_row") & is_later & (after <= position)
+    may_be_lost = pl.col("has_row") & (after <= position)
+    # Some changes leave the stamp as it was, and those of one second have one.
+    changed = _differing(reads, rows, modified.filter(may_be_lost & ~is_later)["Id"], of_certain=True).implode()
+    is_lost = may_be_lost & (is_later | pl.col("Id").is_in(changed))
+    since = pl.when(stamp.is_null() | (stamp > seen) | ~is_later).then(seen).alias("since")
     lost = modified.filter(is_lost)
     is_ahead = (stamp > pl.max_horizontal("known", "reported")).fill_null(value=False)
     # The one that was lost is the last one before the read already, unless an event comes in between.
@@ -221,12 +225,18 @@ def hidden_changes(
     )
 
 
-def _differing(reads: pl.DataFrame, rows: pl.DataFrame, ids: pl.Series) -> pl.Series:
-    """Return those of the ids of which a read shows another value than their row has."""
+def _differing(reads: pl.DataFrame, rows: pl.DataFrame, ids: pl.Series, *, of_certain: bool = False) -> pl.Series:
+    """Return those of the ids of which a read shows another value than their row has; `of_certain`: than one that was
+    certain."""
     both = reads.filter(pl.col("Id").is_in(ids.implode())).join(rows, on="Id", suffix=" of the row")
     names = [name for name in reads.columns if name in rows.columns and name != "Id" and name[0] != "_"]
     unread = pl.col("_unread").fill_null(pl.lit([], pl.List(pl.String)))
     differs = [pl.col(name).ne_missing(pl.col(f"{name} of the row")) & ~unread.list.contains(name) for name in names]
+    if of_certain:
+        certain = pl.col("_certain_fields")
+        of_known = pl.col("_change_type").is_not_null()
+        is_certain = (of_known & (certain.is_null() | certain.list.contains(name)) for name in names)
+        differs = [each & is_so for each, is_so in zip(differs, is_certain, strict=True)]
     return both.filter(pl.any_horizontal(*differs, pl.col("_is_deleted") != pl.col("_is_deleted of the row")))["Id"]
 
 

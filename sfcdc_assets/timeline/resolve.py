@@ -16,7 +16,7 @@ from datetime import timedelta
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.timeline.enrichment import contradictions, suspects_of
+from sfcdc_assets.timeline.enrichment import contradictions, suspects_of, without_proof
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT, Rebuilt, rebuild_texts
 from sfcdc_assets.timeline.steps import SETS_ALL
 from sfcdc_assets.timeline.suspect import NO_SUSPECTS, REASON_OF_CHANGE_TYPE, SUSPECTS, Reason
@@ -91,19 +91,7 @@ def resolve(base: pl.DataFrame, changes: pl.DataFrame, columns: Sequence[Column]
     contradicted = contradictions(base, changes, columns)
     drift = suspects_of(contradicted).join(suspects, on="record_id", how="anti")
     suspects = pl.concat([suspects, _first(drift)])
-    return Resolved(_without_proof(changes, contradicted), values, suspects, blocked.drop(_OF_ROWS))
-
-
-def _without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataFrame:
-    """Return the changes, the contradicted columns among those whose values they leave `unproven`: those that a later
-    event of the batch explains too, because another batch might end before it."""
-    if contradicted.is_empty():
-        return changes
-    shown = contradicted.group_by("record_id", "position").agg(pl.col("column").alias("shown"))
-    joined = changes.join(shown, on=["record_id", "position"], how="left", maintain_order="left")
-    none = pl.lit([], pl.List(pl.Int32))
-    both = pl.concat_list(pl.col("unproven").fill_null(none), pl.col("shown").fill_null(none))
-    return joined.with_columns(pl.when(both.list.len() > 0).then(both).alias("unproven")).drop("shown")
+    return Resolved(without_proof(changes, contradicted), values, suspects, blocked.drop(_OF_ROWS))
 
 
 def _suspects_of_missing(met: pl.DataFrame) -> pl.DataFrame:
@@ -142,7 +130,7 @@ def _suspects_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
 
 def _suspects_of_deleted(met: pl.DataFrame) -> pl.DataFrame:
     """Return changes of records that are deleted, by their row or by an event before: but for an undelete there are
-    none, so the row or what came before is wrong.
+    none, so the row or what came before is wrong. A delete says the same as the row, which it dates.
 
     A read may be ahead of its watermark: what was committed before the row says that it was deleted is no
     contradiction. A record that was just not there any more explains none.

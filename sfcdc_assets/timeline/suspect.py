@@ -77,6 +77,9 @@ class Reason(StrEnum):
     NOT_READABLE = "not_readable"
     """The org does not let the user read the entity; speaks of it. Then its events do not come either, so it is read
     whole when that has ended."""
+    OTHER_CHANNEL = "other_channel"
+    """Another channel than before feeds the entity from this position on, or polls do; speaks of the entity. Nothing is
+    in doubt: the snapshot at this position is what ends it, and the entry says when that was."""
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 

@@ -93,6 +93,7 @@ BEHAVIOUR: dict[Reason, Behaviour] = {
         again=True,
         pauses_ms=(30_000, 3_600_000),  # hundreds of objects may be so, each of which costs requests
     ),
+    Reason.OTHER_CHANNEL: Behaviour("entity", "snapshot", blocks=False, marks=False, answered_by="snapshot"),
     Reason.DRIFT: Behaviour("record", "audit", blocks=False, marks=False, again=True),
 }
 

@@ -15,7 +15,9 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
+from sfcdc_assets.timeline.absent_fields import without_untold_nulls
 from sfcdc_assets.timeline.changes import CHANGES
+from sfcdc_assets.timeline.enrichment import contradictions, without_proof
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.known_changes import Known, without_known
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
@@ -131,6 +133,7 @@ class Timeline:
 
     def follow(self, changes: pl.DataFrame) -> None:
         """Apply changes (`CHANGES`), all of which come after what was followed before."""
+        changes = without_untold_nulls(changes, self._columns)
         before, known = self.rows, self._known(changes)
         if known is not None:
             changes = known.changes
@@ -163,6 +166,7 @@ class Timeline:
     def block(self, changes: pl.DataFrame) -> None:
         """Block changes that come after an entry about the whole entity: they wait for a read of their record, but for
         those that one has shown already."""
+        changes = without_untold_nulls(changes, self._columns)
         known = self._known(changes)
         if known is not None:
             shown = pl.concat([known.left_out, known.if_blocked])
@@ -188,6 +192,7 @@ class Timeline:
         answered = self._blocked.join(seen.select(pl.col("Id").alias("record_id")), on="record_id", how="semi")
         answered = answered.sort("position", maintain_order=True).unique(["record_id", "position"], maintain_order=True)
         self._blocked = self._blocked.join(answered.select("record_id").unique(), on="record_id", how="anti")
+        answered = without_proof(answered, contradictions(before, answered, self._columns))
         lost, ahead = hidden_changes(seen, before, answered, org_read.until, org_read.position, org_read.seen_until)
         self._extend(
             pl.concat([lost, answered, ahead]).with_columns(blocked=pl.lit(True)),

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.timeline import absent_fields
 from sfcdc_assets.timeline.follow_records import Flags, Places, Segments
 from sfcdc_assets.timeline.steps import CHANGE, READ, READABLE, ROW, SETS_ALL
 from sfcdc_assets.timeline.version_columns import STANDS_AT
@@ -186,11 +187,17 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     A value is certain where a step proves it: an event that sets its column, a create or undelete, a read that shows
     the record. It stays so until an event that changes it without saying to what, or one that cannot be read. Between
     an entry and the read that answers it only what events set is certain: the first one that was blocked leaves nothing
-    of what was known before it. What stands for a position before a column came proves nothing of that.
+    of what was known before it. What stands for a position before a column came proves nothing of that, and what the
+    object did not tell of a field that it lacked leaves the column open from then on.
     """
     steps, count = sources.steps, sources.steps.height
     came_later = any((sources.stands_at < column.came_at).any() for column in columns if column.came_at)
-    if not (came_later or sources.leaves_something_open):
+    absent = {
+        column.name: absent_fields.Steps(column.absences, sources.stands_at, sources.segments)
+        for column in columns
+        if column.absences
+    }
+    if not (came_later or any(each.crosses for each in absent.values()) or sources.leaves_something_open):
         return pl.Series("_certain_fields", [None], dtype=pl.List(pl.String)).new_from_index(0, count)
     blocked = steps["blocked"].to_numpy()
     kind = steps["_change_type"].fill_null("")
@@ -207,6 +214,9 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
             continue
         marks = np.where(proves_all, _PROVEN, np.where(resets, _UNKNOWN, _SAYS_NOTHING)).astype(np.int8)
         marks[known_rows["step"].to_numpy()] = np.where(_is_certain(known_rows, column.name), _PROVEN, _OPEN)
+        absence = absent.get(column.name)
+        opens = np.zeros(count, bool) if absence is None else absence.opens
+        marks[opens] = _OPEN
         marks[is_shown] = _PROVEN
         cells = sources.cells.get(index)
         if cells is not None:
@@ -216,11 +226,14 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
             marks[sources.unproven[index]] = _OPEN
         if column.name in sources.unread:
             # A field that the object did not have then, or that was hidden: the read proves nothing of it.
-            marks[is_shown & ~_marked(count, sources.carried(column.name)["step"])] = _SAYS_NOTHING
-        is_too_early = sources.stands_at < column.came_at
-        marks[is_too_early] = _SAYS_NOTHING
+            is_silent = is_shown & ~_marked(count, sources.carried(column.name)["step"])
+            marks[is_silent] = np.where(opens, _OPEN, _SAYS_NOTHING)[is_silent]
+        is_missing = sources.stands_at < column.came_at
+        marks[is_missing] = _SAYS_NOTHING
+        if absence is not None:
+            is_missing |= absence.is_absent
         of_column[column.name] = marks[sources.segments.last(marks != _SAYS_NOTHING)] == _PROVEN
-        whole &= of_column[column.name] | is_too_early
+        whole &= of_column[column.name] | is_missing
     lists = _lists(of_column, count)
     return pl.DataFrame({"lists": lists, "whole": whole}).select(
         pl.when(~pl.col("whole")).then(pl.col("lists")).alias("_certain_fields")

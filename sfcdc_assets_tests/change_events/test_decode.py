@@ -21,6 +21,7 @@ from sfcdc_assets.change_events import (
     PayloadError,
     columns,
 )
+from sfcdc_assets.change_events.field_types import field_type
 from sfcdc_assets_tests.change_events.written_event import (
     bitmap_of,
     event_schema,
@@ -262,6 +263,7 @@ def test_an_empty_text_is_null_as_salesforce_has_it() -> None:
         ("long", "Data:DateOnly", Column("F", ColumnType.TIMESTAMP), 86_400_000, 86_400_000_000),
         ("long", "", Column("F", ColumnType.DATE, False, "date"), 86_400_000, 1),
         ("long", "", Column("F", ColumnType.STRING), 86_400_000, "86400000"),
+        ("long", "", Column("F", field_type("long").column, False, "long"), 2**40, "1099511627776"),
         ("string", "Data:Text", Column("F", ColumnType.DOUBLE), "1.5", 1.5),
         ("string", "Data:Text", Column("F", ColumnType.DOUBLE), " -1.5E3 ", -1500.0),
         ("string", "Data:Text", Column("F", ColumnType.INT), "7.0", 7),

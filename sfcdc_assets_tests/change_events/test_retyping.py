@@ -12,7 +12,14 @@ from sfcdc_assets.change_events.cell_value import SourceKind, converter, source_
 from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.column_types import ColumnType
-from sfcdc_assets.change_events.columns import ID_COLUMN, Column, TypeBefore, arrow_schema, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import (
+    ID_COLUMN,
+    Absence,
+    Column,
+    TypeBefore,
+    arrow_schema,
+    columns_of_arrow_schema,
+)
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.change_events.retyping import Retyping
 from sfcdc_assets.change_events.wanted_field import leaves_of_columns
@@ -109,3 +116,11 @@ def test_the_table_says_since_when_it_has_a_column() -> None:
 
 def test_the_table_says_which_types_a_field_had() -> None:
     assert columns_of_arrow_schema(arrow_schema(WHEN_A_TEXT))[1].types_before == (MOMENT, BOX)
+
+
+def test_the_table_says_when_the_object_lacked_a_field() -> None:
+    absences = (Absence(3, 6), Absence(9))
+    columns = (ID_COLUMN, Column("F", ColumnType.STRING, absences=absences), Column("G", ColumnType.STRING))
+    found = columns_of_arrow_schema(arrow_schema(columns))
+    assert [column.absences for column in found] == [(), absences, ()]
+    assert [column.is_absent for column in found] == [False, True, False]

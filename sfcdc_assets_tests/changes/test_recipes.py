@@ -20,7 +20,7 @@ import pytest
 
 from sfcdc_assets import changes_since, open_cut
 from sfcdc_assets_tests.changes.conftest import DOOMED
-from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.deploy.postgres import LOOPBACK, PASSWORD, Postgres, postgres_server
 from sfcdc_assets_tests.documentation import ROOT, code_blocks
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -205,6 +205,24 @@ def test_the_command_prints_a_line_a_record_and_keeps_its_token(org: EmulatedPip
     both = sfcdc("changes", "Account", "--since", "1", "--token-file", "account.token")
     assert both.exit_code == 1
     assert "Leave one of them out" in both.stderr
+
+
+def test_a_token_file_that_cannot_be_used_is_refused_before_any_record_is_printed(
+    org: EmulatedPipeline, tmp_path: Path
+) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff\x99")
+    (tmp_path / "words").write_text("hello")
+    (tmp_path / "empty").touch()
+    for name, problem in {
+        "bytes": "cannot be read: it is no text in UTF-8",
+        "words": "'hello' is not a time",
+        "empty": "'' is not a time",
+        ".": "cannot be read: Is a directory",
+        "nowhere/token": f"the folder {tmp_path}/nowhere is not there",
+    }.items():
+        said = refusal(sfcdc("changes", "Account", "--token-file", str(tmp_path / name)))
+        assert said.startswith("sfcdc: --token-file"), said
+        assert problem in said
 
 
 def test_the_asset_stands_behind_the_entitys() -> None:

@@ -51,6 +51,12 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com", "is not host:port"),
         ("SFCDC_PUBSUB_ENDPOINT", "https://api.pubsub.salesforce.com:7443", "is not host:port"),
         ("SFCDC_INSTANCE_URL", "http://example.my.salesforce.com", "does not start with https://"),
+        ("SFCDC_PUBSUB_ENDPOINT", "api.pubsub.salesforce.com:74430", "has no port of 1 to 65535"),
+        ("SFCDC_INSTANCE_URL", "https://a.lightning.force.com/lightning/page/home", "is not the address of a host"),
+        ("SFCDC_WAREHOUSE", "ftp://host/folder", "is neither a folder nor a place in an object store"),
+        ("SFCDC_WAREHOUSE", "s3://", "is neither a folder nor a place in an object store"),
+        ("SFCDC_WAREHOUSE", "s3:/bucket/prefix", "is neither a folder nor a place in an object store"),
+        ("SFCDC_SPARK_MASTER", "host:7077", "is no master of Spark; write it as local[*]"),
         ("SFCDC_LOGIN_URL", "login.salesforce.com", "does not start with https://"),
         ("SFCDC_CA_FILE", "/no/such/ca.pem", "/no/such/ca.pem cannot be read"),
         ("SFCDC_PRIVATE_KEY_FILE", "/no/such/key.pem", "/no/such/key.pem cannot be read"),
@@ -113,7 +119,9 @@ def test_options_of_spark_may_have_any_name_also_in_a_dotenv_file(monkeypatch: p
 
 def test_an_org_id_that_is_none_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFCDC_ORG_ID", "my-org")
-    assert "SFCDC_ORG_ID" in refusal(sfcdc("sync"))
+    said = refusal(sfcdc("sync"))
+    assert "SFCDC_ORG_ID" in said
+    assert "Company Information. The next try is in" in said
     monkeypatch.setenv("SFCDC_ORG_ID", "00D000000000000AAA")
     assert "SFCDC_ORG_ID" in refusal(sfcdc("sync"))
     assert not tables_with_rows(org.warehouse)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfcdc_assets import open_cut
 from sfcdc_assets.apply.record_cut import AHEAD
+from sfcdc_assets.cli.local_dagster import channel_turn
 from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
 from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
 from sfcdc_assets.cli.syncing.verify_topics import compare_topics
@@ -25,7 +27,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
-from sfcdc_assets.orchestration.jobs import SYNC
+from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -35,6 +37,7 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
+SECOND = "/data/Second__chn"
 GONE, ALSO_GONE = "/event/Gone__e", "/event/Also_Gone__e"
 LIMIT = "sfdc.platform.eventbus.grpc.subscription.limit.exceeded"
 
@@ -107,6 +110,21 @@ def test_a_channel_that_does_not_exist_holds_up_no_other_and_is_named_at_the_end
     assert len(pipeline.rows("Account")) == 4
 
 
+def test_what_a_channel_failed_with_is_said_at_once_while_others_are_still_read(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{GONE},{CHANNEL}")
+    change(pipeline, "new")
+    said: list[str] = []
+    with pytest.raises(SfcdcError) as failed:
+        sync_channels(pipeline.instance, until_caught_up=True, report=said.append)
+    told = [number for number, line in enumerate(said) if " ".join(str(failed.value).split()) in line]
+    last_done = max(number for number, line in enumerate(said) if line.startswith(f"{CHANNEL}: "))
+    assert len(told) == 1
+    assert told[0] < last_done
+    assert "other channels go on" in said[told[0]]
+
+
 def test_each_failure_has_its_own_line(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFCDC_CHANNELS", f"{GONE},{ALSO_GONE},{CHANNEL}")
     with pytest.raises(SeveralFailures) as failed:
@@ -133,6 +151,31 @@ def test_an_error_that_is_not_ours_stays_with_its_channel(
     with pytest.raises(UnexpectedFailure, match=f"{GONE}.*ZeroDivisionError: of the test"):
         sync(pipeline)
     pipeline.assert_equal_to_the_org()
+
+
+@pytest.mark.parametrize("first", [CHANNEL, SECOND])
+def test_what_dagster_itself_fails_with_stays_with_its_channel(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    pipeline = make_pipeline("Account", records=2)
+    pipeline.org.channels.create("Second__chn")
+    pipeline.org.channels.add_member("Second__chn", "Contact")
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},{SECOND}")
+    run_job, of_account = channel_turn.run_job, ids(pipeline.org, "Account")[0]
+    with pipeline.org.transaction() as both:
+        both.update("Account", of_account, {"Name": "new"})
+        both.update("Contact", ids(pipeline.org, "Contact")[0], {"LastName": "new"})
+
+    def locked(instance: object, job: str, tags: Mapping[str, str], *rest: Any) -> object:
+        if first in str(tags):
+            raise OSError("database is locked")
+        return run_job(instance, job, tags, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(channel_turn, "run_job", locked)
+    with pytest.raises(UnexpectedFailure, match=f"{first}.*database is locked"):
+        sync(pipeline)
+    other = "Contact" if first == CHANNEL else "Account"
+    pipeline.assert_equal_to_the_org([other])
 
 
 @pytest.mark.parametrize("code", ["service.unavailable", "service.auth.error"])
@@ -171,6 +214,27 @@ def test_copies_and_read_backs_that_failed_before_go_on_while_the_stream_fails(
     with pytest.raises(SfcdcError, match=r"service\.unavailable"):
         sync(pipeline)
     pipeline.assert_equal_to_the_org()
+
+
+@pytest.mark.parametrize("by", ["a sync", "the sensor"])
+def test_objects_are_copied_although_the_stream_fails_that_never_said_anything(
+    make_pipeline: Callable[..., EmulatedPipeline], by: str
+) -> None:
+    pipeline = make_pipeline("Account", "Contact", records=3)
+    pipeline.org.hidden_objects.add("Contact")
+    sync(pipeline)  # nothing changes, and no keepalive is waited for
+    pipeline.org.hidden_objects.clear()
+    clock.sleep(7_200)
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 10_000, code="service.unavailable")
+    if by == "a sync":
+        for _ in range(2):  # once more when streams follow the rights that were given back
+            with pytest.raises(SfcdcError, match=r"service\.unavailable"):
+                sync(pipeline)
+            clock.sleep(700)
+        pipeline.assert_equal_to_the_org()
+    else:
+        found = pipeline.sensor_tick()
+        assert [request.job_name for request in found.run_requests or ()] == [ASSETS.name(SNAPSHOT)]
 
 
 def test_while_the_login_is_refused_nothing_is_tried_twice_and_what_has_landed_is_applied_by_the_next_sync(

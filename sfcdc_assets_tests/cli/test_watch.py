@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sfcdc_assets.apply.apply_changes import Applier, ToApply
-from sfcdc_assets.cli.local_dagster import channel_turn
-from sfcdc_assets.cli.local_dagster.drive import watch_channels
+from sfcdc_assets.cli.local_dagster import channel_turn, local_runs
+from sfcdc_assets.cli.local_dagster.drive import sync_channels, watch_channels
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
+from sfcdc_assets.lake.errors import StoreUnavailable
+from sfcdc_assets.landing.channel_reader import ChannelReader
+from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets_tests.cli.command import sfcdc
@@ -121,6 +127,55 @@ def test_a_channel_that_is_gone_holds_up_no_other_for_as_long_as_it_is_watched(
     assert len(pipeline.rows("Account")) == 4
     assert sum("Gone__e" in line for line in said) == 1, "it is reported once, not at each try"
     pipeline.assert_equal_to_the_org()
+
+
+def test_an_error_that_is_not_ours_stays_with_its_channel_for_as_long_as_it_is_watched(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, of_topic = make_pipeline("Account", records=2), "/event/Broken__e"
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{of_topic},{CHANNEL}")
+    land = ChannelReader.land
+
+    def broken(reader: ChannelReader, timeouts: PollTimeouts) -> LandingReport:
+        if reader._channel == of_topic:
+            raise ZeroDivisionError("of the test")
+        return land(reader, timeouts)
+
+    monkeypatch.setattr(ChannelReader, "land", broken)
+    change(pipeline, "new")
+    said = watch(lambda: (pipeline.warehouse / "current_state").exists() and len(pipeline.rows("Account")) == 3)
+    assert len(pipeline.rows("Account")) == 3
+    assert sum("ZeroDivisionError" in line for line in said) == 1
+
+
+@pytest.mark.parametrize("what", ["the views", "payloads"])
+def test_what_is_done_beside_the_channels_ends_nothing_when_it_cannot_be_found_out_whether_it_is_due(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch, what: str, tmp_path: Path
+) -> None:
+    pipeline = make_pipeline("Account", records=2)
+    monkeypatch.setenv("SFCDC_VIEWS_FILE", str(tmp_path / "views.duckdb"))
+    monkeypatch.setenv("SFCDC_PAYLOAD_RETENTION_DAYS", "30")
+
+    def refused(*_: object) -> object:
+        raise StoreUnavailable(str(pipeline.warehouse), "SlowDown")
+
+    monkeypatch.setattr(local_runs, "stand" if what == "the views" else "droppable", refused)
+    change(pipeline, "first")
+    looks = 0
+
+    def is_over() -> bool:
+        nonlocal looks
+        looks += 1
+        clock.sleep(60)
+        if looks == 10:
+            change(pipeline, "second")
+        return looks > 10 and len(pipeline.rows("Account")) == 4
+
+    said = watch(is_over)
+    assert len(pipeline.rows("Account")) == 4
+    assert sum("SlowDown" in line for line in said) == 1, "it is reported once, not at each look"
+    with pytest.raises(StoreUnavailable):
+        sync_channels(pipeline.instance, until_caught_up=True, report=said.append)
 
 
 def test_runs_that_fail_as_a_whole_again_and_again_end_it(

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.doctor.org_objects import topics_of
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.polls.cost import requests_a_day, requests_to_compare
 from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.settings.channel_kinds import POLLED
-from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -30,8 +31,11 @@ RECORDS = {
     "TabDefinition": 4,
     "ContentDocument": 2,
     "ContentDocumentLink": 3,
+    "Product2": 2,
 }
 CHANGED = {"Case": 8, "Lead": 6, "Contact": 5, "Campaign": 4, "Opportunity": 2, "Account": 1}
+BESIDE = {"Invoice_Statement__c": {"Description__c": "changed"}, "Product2": {"Description": "changed"}}
+"""One record of each has changed, too."""
 DAY = 86_400
 
 
@@ -47,6 +51,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmulatedO
         with org.transaction() as work:
             for record in list(org.records(entity))[:count]:
                 work.update(entity, str(record["Id"]), {"Description": "changed"})
+    with org.transaction() as work:
+        for entity, values in BESIDE.items():
+            work.update(entity, str(next(iter(org.records(entity)))["Id"]), values)
     with EmulatorServer(org, directory=folder / "org") as server:
         yield org, server
     org.close()
@@ -104,6 +111,42 @@ def test_a_person_reads_what_deserves_change_events_and_what_it_costs(org: Emula
     assert "Polling what SFCDC_POLL takes today, every 900 s: about" in shown
     assert "API requests." in shown.splitlines()[-1]
     assert org.selected_entities == [FED]
+
+
+def test_those_that_a_push_topic_could_make_live_are_marked_and_no_others(org: EmulatedOrg) -> None:
+    """Of those that changed: neither what deserves change events, nor what a channel feeds, nor what no topic may query
+    (Product2)."""
+    said = json.loads(sfcdc("doctor", "--objects", "--json").stdout)
+    assert [each["entity"] for each in said["objects"] if each["live_topic"]] == ["Invoice_Statement__c"]
+    assert said["push_topics"] == 40, "of a Developer Edition"
+    shown = in_one_line(sfcdc("doctor", "--objects"))
+    assert "1 object more could be live by PushTopics; the org may have 40 of them." in shown
+
+
+@pytest.mark.parametrize(
+    ("edition", "topics"),
+    [("Enterprise Edition", 50), ("Unlimited Edition", 100), ("Performance Edition", 100), ("Team Edition", 40)],
+)
+def test_how_many_topics_an_org_may_have_follows_from_its_edition(edition: str, topics: int) -> None:
+    assert topics_of(edition) == topics
+
+
+def test_an_object_costs_what_its_own_file_says_of_how_often_it_is_asked(
+    org: EmulatedOrg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = tmp_path / "polled_objects"
+    files.mkdir()
+    monkeypatch.setenv("SFCDC_POLL_OBJECTS", str(files))
+
+    def costs() -> tuple[float, ...]:
+        found = {each["entity"]: each for each in json.loads(sfcdc("doctor", "--objects", "--json").stdout)["objects"]}
+        return tuple(found[each]["requests"] for each in ("Case", "Lead", "TabDefinition"))
+
+    case, lead, tab = costs()
+    (files / "Case.toml").write_text("seconds = 90")
+    (files / "TabDefinition.toml").write_text("compare_hours = 6")
+    assert costs() == (pytest.approx(requests_a_day(8, 90)), lead, 4 * tab)
+    assert requests_a_day(8, 90) > 2 * case
 
 
 def test_an_object_costs_more_the_more_it_changes_and_less_while_it_is_quiet() -> None:

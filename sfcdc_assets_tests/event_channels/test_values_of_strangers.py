@@ -197,6 +197,23 @@ def test_whatever_stands_in_an_event_it_is_in_the_table_and_every_reader_can_rea
             assert row["_problem"]
 
 
+@pytest.mark.parametrize("form", ["Avro", "JSON"])
+def test_each_value_is_in_its_column_or_is_rescued_and_said(form: str, tmp_path: Path) -> None:
+    """What is empty is null, as it is in the org."""
+    reader, lost = _platform_reader(tmp_path), []
+    of = {name: values if form == "Avro" else JSON_VALUES for name, (_, _, values) in TYPES.items()}
+    of["CreatedDate"] = LONGS if form == "Avro" else JSON_VALUES
+    for number, (name, value) in enumerate(_pairs(of)):
+        data = {"schema": "S", "payload": {name: value}}
+        event = avro(number, **{name: value}) if form == "Avro" else message(number, "/event/Note__e", data)
+        typed = read_event(reader, event)
+        held = [each for column, each in typed.values.items() if column.name == name]
+        if held == [None] and name not in typed.rescued and value not in ("", b"", None):
+            lost.append((name, value))
+        assert bool(typed.rescued) == bool(typed.problem)
+    assert not lost
+
+
 def test_one_event_that_fits_no_column_keeps_none_of_the_others_from_the_table() -> None:
     events = [DeliveredEvent(f"e{number}", "", b"{}", b"%d" % number, NOW_MS) for number in range(9)]
     typed = [TypedEvent(NOW_MS, identity=str(number)) for number in range(9)]

@@ -99,6 +99,40 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
     assert result.stdout.strip() == f"{sorted(channels)} {sensors}"
 
 
+def test_polled_objects_are_one_more_way_into_the_same_graph_with_one_sensor_for_all_of_them(tmp_path: Path) -> None:
+    script = (
+        "import dagster as dg; from sfcdc_assets.definitions import ASSETS, defs\n"
+        "dg.Definitions.validate_loadable(defs)\n"
+        "graph = defs.resolve_asset_graph()\n"
+        "above = graph.get(dg.AssetKey(['salesforce', 'raw_events'])).parent_keys\n"
+        "print(sorted((key.path[-1], graph.get(key).is_materializable) for key in above))\n"
+        "print([sensor.name for sensor in defs.sensors if '_poll_' in sensor.name])\n"
+        "specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}\n"
+        "print(sorted(specs)); print(specs['salesforce/objects'].description)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "SFCDC_CHANNELS": "/data/ChangeEvents",
+            "SFCDC_POLL": "Contract, Order*, Asset",
+        },
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    above, sensors, specs, described = result.stdout.splitlines()
+    assert above == str([("ChangeEvents", False), ("objects", False)])
+    assert sensors == str(["salesforce_poll_ChangeEvents", "salesforce_poll_objects"])
+    of_objects = {"salesforce/objects", "salesforce/contract", "salesforce/asset"}
+    assert specs == str(sorted({*SPECS, *of_objects})), "the layers are the same, with partitions"
+    assert described.startswith("Objects of the org that are polled")
+
+
 def test_the_asset_keys_of_the_contract_are_there() -> None:
     assert SPECS.keys() >= LAYERS | {"salesforce/ChangeEvents"}
 

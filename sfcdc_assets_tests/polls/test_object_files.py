@@ -56,6 +56,31 @@ def test_doctor_names_files_of_objects_that_are_not_polled_and_fields_that_there
     assert not any("Statu__c" in finding.found for finding in readable(DESCRIBED))
 
 
+def test_doctor_names_files_that_are_not_copied_and_not_those_that_are_asked_for() -> None:
+    kinds = {"Id": "id", "SystemModstamp": "datetime", "Body": "base64", "Photo__c": "base64"}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    described = ObjectDescription.from_json({"name": "Attachment", "fields": fields})
+
+    def said(own: ObjectPolling) -> list[str]:
+        return [each.found for each in readable(described, own) if "not copied" in each.found]
+
+    assert said(AS_ALL) == ["Files are not copied: Body, Photo__c."]
+    assert said(ObjectPolling(fields=("Name", "body"))) == ["Files are not copied: Photo__c."]
+    assert said(ObjectPolling(fields=("Body", "Photo__c"))) == []
+
+
+def test_what_is_looked_at_once_a_day_is_looked_at_as_often_as_the_settings_say(tmp_path: Path) -> None:
+    given = {"warehouse": str(tmp_path), "poll": ["Case"], "access_token": "a", "instance_url": "https://a.example"}
+    given |= {"poll_seconds": 60, "poll_reread_hours": 3, "poll_count_hours": 5}
+    with connect(settings_of(given)) as org:
+        poll = org.poll
+    assert (poll.seconds_of("Case"), poll.reread_seconds_of("Case"), poll.count_seconds_of("Case")) == (
+        60,
+        3 * 3600,
+        5 * 3600,
+    )
+
+
 @pytest.mark.parametrize(
     "condition",
     ["Id > '001000000000001'", "CreatedDate >= 2025-01-01T00:00:00.000Z AND CreatedDate < 2026-01-01T00:00:00Z"],

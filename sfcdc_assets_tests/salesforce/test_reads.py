@@ -86,7 +86,9 @@ def test_labels_that_a_form_cut_within_a_character_fit_the_tables_of_what_object
 )
 def test_an_entity_that_cannot_be_read_names_the_permission_and_the_setting(org, session, answer):
     org.on("GET", "sobjects/Account/describe", answer)
-    with pytest.raises(EntityNotReadable, match=r"Account cannot be read.*View All Records.*SFCDC_ENTITIES"):
+    with pytest.raises(
+        EntityNotReadable, match=r"Account cannot be read.*View All Records.*SFCDC_ENTITIES.*SFCDC_POLL"
+    ):
         describe(session, "Account")
 
 

@@ -169,7 +169,7 @@ def test_a_401_without_the_orgs_json_is_an_expired_token_too(org, session, body)
     assert session.request("GET", "thing") == {"fine": True}
 
 
-def test_a_silent_org_is_left_after_the_time_limit(org, settings, slept):
+def test_a_silent_org_is_left_after_the_time_limit(org, settings, slept, caplog):
     org.on("GET", "thing", Answer(silent=True))
     with (
         OrgSession(settings(), sleep=slept.append, timeout_s=(2.0, 0.3)) as session,
@@ -178,6 +178,9 @@ def test_a_silent_org_is_left_after_the_time_limit(org, settings, slept):
         session.request("GET", "thing", tries=3)
     assert caught.value.timed_out
     assert len(slept) == 2
+    assert [told.partition("/thing ")[2] for told in caplog.messages] == [
+        f"(no answer within the time limit); try {number} follows." for number in (2, 3)
+    ]
 
 
 def test_an_answer_that_breaks_in_the_middle_is_asked_for_again(org, session):

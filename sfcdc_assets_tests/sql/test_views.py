@@ -247,6 +247,12 @@ def test_statements_come_from_a_pipe_one_after_the_other() -> None:
     assert (result.exit_code, result.stdout) == (0, "one\n1\nfound\ntrue\n")
 
 
+def test_bytes_that_are_no_text_are_refused_in_a_pipe_and_as_an_argument() -> None:
+    piped = CliRunner().invoke(app, ["sql"], input=b"SELECT '\xff'")
+    assert refusal(piped) == "sfcdc: the pipe: is no text in UTF-8. Give statements of SQL"
+    assert refusal(sfcdc("sql", "SELECT '\udcff'")) == "sfcdc: QUERY: is no text in UTF-8. Give statements of SQL"
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

@@ -46,6 +46,14 @@ def test_after_an_entry_about_the_entity_a_record_that_the_org_has_not_modified_
     assert [certain(each) for each in versions(first, again)] == [ALL]
 
 
+def test_after_an_entry_about_the_entity_a_record_that_differs_is_not_certain_though_its_stamp_is_no_later() -> None:
+    """A change of all records at once leaves the stamp as it was, and two changes of one second have one."""
+    first = timeline(CREATED)
+    again = copied(follow(first.rows), 5, 9, 1, Name="lost", Amount=2.5, Count=7)
+    shown = [(each["_valid_from"], certain(each)) for each in versions(first, again)]
+    assert shown == [(second(1), ALL), (second(5), set()), (second(999), ALL)]
+
+
 def test_what_a_record_lost_comes_after_what_its_row_stands_for_however_early_the_entry_about_the_entity_is() -> None:
     """As when the entity follows another channel, on which an entry lies before what its rows stand for."""
     first = timeline(change("a", 19, "CREATE", **everything("x", Amount=2.5, Count=7)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from sfcdc_assets.change_events.columns import Absence, Column
 from sfcdc_assets.timeline.timeline import Timeline
 from sfcdc_assets_tests.timeline.builders import (
     COLUMNS,
     change,
     everything,
     follow,
+    frame,
     new_timeline,
     read,
     read_back,
@@ -104,11 +107,24 @@ def test_a_value_that_an_enriched_event_contradicts_is_not_certain_though_a_late
         assert [ALL - certain(each) for each in versions(*whole)] == [set(), {"Name"}, set()]
 
 
-def in_batches(*events: dict[str, object]) -> list[Timeline]:
+def test_a_value_of_a_blocked_event_that_a_later_one_contradicts_is_not_certain_from_there_on() -> None:
+    events = (
+        change("a", 2, "GAP_UPDATE"),
+        change("a", 3, Name="y", Count=8),
+        change("a", 4, Amount=1.0, enriched={"Name": "other", "Count": 8}),
+        change("a", 5, Amount=2.0),
+    )
+    held = follow(timeline(CREATED).rows, *events)
+    whole = read_back(follow(held.rows, *events), read("a", 6, 5, Name="other", Amount=2.0, Count=8))
+    found = [certain(each) for each in versions(whole)]
+    assert found == [ALL, set(), {"Name", "Count"}, {"Amount", "Count"}, {"Amount", "Count"}, ALL]
+
+
+def in_batches(*events: dict[str, object], columns: Sequence[Column] = COLUMNS) -> list[Timeline]:
     """One batch for each event."""
-    made = [new_timeline(COLUMNS, 1)]
+    made = [new_timeline(columns, 1)]
     for event in events:
-        made.append(follow(made[-1].rows, event))
+        made.append(follow(made[-1].rows, event, columns=columns))
     return made
 
 
@@ -176,3 +192,44 @@ def test_a_read_that_leaves_a_column_open_that_came_later_is_a_version_that_says
     row_read = read("a", 6, 1, Name="x", Count=7) | {"_unread": ["Amount"]}
     shown = read_back(follow(first.rows, columns=LATER), row_read, columns=LATER)
     assert certain(row(shown)) == ALL - {"Amount"}
+
+
+ABSENT = tuple(replace(c, absences=(Absence(3, 6),)) if c.name == "Amount" else c for c in COLUMNS)
+
+
+def test_a_field_that_was_hidden_for_a_while_is_open_from_the_first_event_after_it_until_something_proves_it() -> None:
+    """In the meantime it is none of the columns that there are, and whatever the batches, the versions are the same."""
+    events = (CREATED, change("a", 2, Amount=3.0), change("a", 4, Count=8), change("a", 7, Count=9))
+    told = read("a", 8, 7, Name="x", Amount=4.0, Count=9)
+    for before in ([timeline(*events, columns=ABSENT)], in_batches(*events, columns=ABSENT)):
+        whole = read_back(follow(before[-1].rows, columns=ABSENT), told, columns=ABSENT)
+        found = versions(*before, whole)
+        assert [ALL - certain(each) for each in found] == [set(), set(), set(), {"Amount"}, set()]
+        assert [each["Amount"] for each in found] == [2.5, 3.0, 3.0, 3.0, 4.0]
+
+
+def test_a_null_of_a_hidden_field_is_not_its_value_and_a_value_is() -> None:
+    nulls = change("a", 3, Amount=None, Count=8), change("a", 4, "UNDELETE", **everything("y"))
+    hidden = timeline(CREATED, *nulls, change("b", 5, "CREATE", **everything("z")), columns=ABSENT)
+    later = follow(hidden.rows, change("a", 6, Count=9), change("b", 6, Count=9), columns=ABSENT)
+    assert [row(later, record_id)["Amount"] for record_id in "ab"] == [2.5, None]
+    assert [certain(row(later, record_id)) for record_id in "ab"] == [ALL - {"Amount"}] * 2
+    assert row(hidden)["_changed_fields"] is None
+    told = timeline(CREATED, change("a", 5, Amount=3.0), columns=ABSENT)
+    assert row(told)["Amount"] == 3.0
+    again = follow(told.rows, change("a", 6, Amount=None), columns=ABSENT)
+    assert (row(again)["Amount"], certain(row(again))) == (None, ALL)
+
+
+def test_a_blocked_null_of_a_hidden_field_is_not_its_value_either() -> None:
+    first = timeline(CREATED, columns=ABSENT)
+    first.block(frame([change("a", 3, Amount=None, Count=8)]))
+    whole = read_back(first, read("a", 7, 3, Name="x", Amount=4.0, Count=8), columns=ABSENT)
+    assert [each["Amount"] for each in versions(whole)] == [2.5, 2.5, 4.0]
+
+
+def test_a_read_that_does_not_show_a_hidden_field_leaves_it_open() -> None:
+    row_read = read("a", 4, 1, Name="x", Count=7) | {"_unread": ["Amount"]}
+    shown = read_back(timeline(CREATED, columns=ABSENT), row_read, columns=ABSENT)
+    later = follow(shown.rows, change("a", 7, Count=8), columns=ABSENT)
+    assert [ALL - certain(each) for each in versions(shown, later)] == [set(), {"Amount"}]

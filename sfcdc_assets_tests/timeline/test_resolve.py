@@ -196,6 +196,14 @@ def test_a_change_of_a_deleted_record_that_is_no_undelete_is_held() -> None:
     assert suspects(follow(gone, change("a", 3, "DELETE"), change("a", 4, "UNDELETE", Name="back"))) == {}
 
 
+def test_a_delete_of_a_record_that_is_deleted_is_no_contradiction_and_dates_it() -> None:
+    gone = read_back(timeline(change("a", 1, "CREATE", Name="n")), read("a", 2, 4) | {"_is_deleted": True})
+    after = follow(gone.rows, change("a", 3, "DELETE", at=50_000))
+    assert suspects(after) == {}
+    assert (row(after)["_is_deleted"], row(after)["_position"], row(after)["_deleted_reason"]) == (True, 3, "deleted")
+    assert row(after)["_valid_from"].timestamp() == 50_000
+
+
 def test_a_change_that_was_committed_before_a_read_found_its_record_deleted_is_no_contradiction() -> None:
     ahead = read_back(timeline(change("a", 1, "CREATE", Name="n")), read("a", 2, 4, Name="n") | {"_is_deleted": True})
     assert suspects(follow(ahead.rows, change("a", 3, Name="older"), change("a", 4, "DELETE"))) == {}

@@ -22,17 +22,16 @@ log = logging.getLogger(__name__)
 
 
 class UnexpectedFailure(SfcdcError):
-    """A channel failed with an error that is not one of the project's own."""
+    """A channel, or what is done beside the channels, failed with an error that is not one of the project's own."""
 
-    def __init__(self, channel: str, error: Exception) -> None:
-        self.channel = channel
-        self.error = error
+    def __init__(self, subject: str, error: Exception) -> None:
+        self.subject = subject
         first = next(iter(str(error).strip().splitlines()), "")
-        what = f"{type(error).__name__}: {first}" if first else type(error).__name__
+        self.what = f"{type(error).__name__}: {first}" if first else type(error).__name__
         super().__init__(
-            f"{channel}: an unexpected error stopped its reading ({what.rstrip('.')}). What has landed is kept and the "
-            "next sync goes on from there; if it comes again, report it with the traceback, which the log has at level "
-            "DEBUG."
+            f"{subject}: an unexpected error stopped the work on it ({self.what.rstrip('.')}). What has landed is kept "
+            "and the next sync goes on from there; if it comes again, report it with the traceback, which the log has "
+            "at level DEBUG."
         )
 
 
@@ -64,31 +63,34 @@ class Turn:
 def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySpark | None = None) -> Turn:
     """Look at what is due, and do it, one run after another, whether or not the one before failed."""
     if isinstance(read.outcome, Exception):
-        return Turn(read.channel, "", (), (_failure_of(read.channel, read.outcome),), has_looked=False)
+        return Turn(read.channel, "", (), (failure_of(read.channel, read.outcome),), has_looked=False)
     opened, reading = read.outcome
-    failures = [] if reading.failure is None else [_failure_of(read.channel, reading.failure)]
+    failures = [] if reading.failure is None else [failure_of(read.channel, reading.failure)]
     try:
         with opened.in_use():
             result = due(ASSETS, instance, opened, reading, read.timeouts)
     except Exception as error:  # noqa: BLE001 - it stays with the channel
-        first = (*failures, _failure_of(read.channel, error))[:1]
+        first = (*failures, failure_of(read.channel, error))[:1]
         return Turn(read.channel, "", (), first, has_looked=False)
     if early is not None and result.run_requests:
         early.start()
         early.hand_over()
     last_look = opened.last_look
     owes_cut = last_look.cut_owed and not last_look.was_busy and not last_look.is_unproven
-    report_directly(instance, result)
-    jobs = []
+    jobs: list[str] = []
     failed: dict[str, str] = {}
-    for request in result.run_requests or ():
-        job = ASSETS.short(request.job_name or "")
-        # The run works on what is landed; nobody waits for what is read meanwhile.
-        of_run = run_job(instance, job, request.tags, while_nobody_lands(job, request.run_config))
-        jobs.append(job)
-        if of_run is not None:
-            failed[job] = of_run.run_id
-            failures.append(of_run)
+    try:
+        report_directly(instance, result)
+        for request in result.run_requests or ():
+            job = ASSETS.short(request.job_name or "")
+            # The run works on what is landed; nobody waits for what is read meanwhile.
+            of_run = run_job(instance, job, request.tags, while_nobody_lands(job, request.run_config))
+            jobs.append(job)
+            if of_run is not None:
+                failed[job] = of_run.run_id
+                failures.append(of_run)
+    except Exception as error:  # noqa: BLE001 - Dagster itself failed: it stays with the channel
+        failures.append(failure_of(read.channel, error))
     said = str(result.skip_reason.skip_message) if result.skip_reason else _done(jobs, failed)
     if reading.failure is not None and not jobs:
         said = ""  # why nothing is done is what the reading failed with
@@ -103,12 +105,12 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
     )
 
 
-def _failure_of(channel: str, error: Exception) -> SfcdcError:
+def failure_of(subject: str, error: Exception) -> SfcdcError:
     """Return the error as a person reads it; of one that is not ours the traceback is in the log."""
     if isinstance(error, SfcdcError):
         return error
-    log.debug("%s: not one of the project's own errors", channel, exc_info=error)
-    return UnexpectedFailure(channel, error)
+    log.debug("%s: not one of the project's own errors", subject, exc_info=error)
+    return UnexpectedFailure(subject, error)
 
 
 def _done(jobs: Sequence[str], failed: Mapping[str, str]) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.channel_sync import ChannelSync
-from sfcdc_assets.cli.local_dagster.channel_turn import ChannelWatch, Turn, look_and_run
+from sfcdc_assets.cli.local_dagster.channel_turn import ChannelWatch, Turn, failure_of, look_and_run
 from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
 from sfcdc_assets.cli.local_dagster.instance import dagster_instance
 from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack, read_formulas, write_views
@@ -24,6 +25,7 @@ from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import Readings, begin_readings
 from sfcdc_assets.org_reads.first_start import first_timeouts
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.spark.early_start import EarlySpark
@@ -90,7 +92,8 @@ def sync_channels(
     tried again by the next turn, as under Dagster's daemon; the second failure in a row is final.
 
     Whatever fails holds up neither the other entities nor the other channels, and of a channel whose stream fails what
-    has landed is worked on. What failed last on each channel is raised at the end: the error, or `SeveralFailures`.
+    has landed is worked on. What failed last on each channel is reported when that is done with, if others are not, and
+    raised at the end: the error, or `SeveralFailures`.
     `channels`: the caller's, which stay open. `early`: started as soon as there is something for Spark to do. `only`:
     these of the configured channels. `readings`: the first ones, where they have begun (with their `early` and `only`).
     """
@@ -108,6 +111,9 @@ def sync_channels(
             again = sync.after(turn, timeouts)
             for line in sync.lines(turn, is_last=again is None):
                 report(f"{turn.channel}: {line}")
+            if again is None and sync.failures and readings.under_way:  # the others may take minutes
+                why = " ".join(" ".join(map(str, sync.failures)).split())
+                report(f"{turn.channel} failed, the other channels go on. {why}")
             return again
 
         drive(readings, lambda: instance, after)
@@ -115,7 +121,9 @@ def sync_channels(
     failures += drop_payloads(instance, settings, report)
     pack(instance, settings, report)
     failures += read_formulas(instance, settings, report)
-    write_views(instance, settings, report)
+    written = outcome_of(write_views, instance, settings, report)
+    if isinstance(written, Exception):
+        failures.append(failure_of("The views in files", written))
     raise_all(failures)
     return [turn for sync in syncs.values() for turn in sync.turns]
 
@@ -165,6 +173,8 @@ class _Housekeeping:
         self._held = ExitStack()
         self._instance: dg.DagsterInstance | None = None
         self._views_of: str | None = None
+        self._said: dict[str, str] = {}
+        """What each thing failed with last."""
         self._ends_at = self._look_at = 0.0
 
     def instance(self) -> dg.DagsterInstance:
@@ -174,8 +184,7 @@ class _Housekeeping:
             self._held.close()
             self._instance = self._held.enter_context(dagster_instance())
             self._ends_at, self._look_at = now + INSTANCE_SECONDS, now
-            for failure in drop_payloads(self._instance, self._settings, self._report):
-                self._report(str(failure))
+            self._try("Payloads", partial(self._drop_payloads, self._instance))
         return self._instance
 
     def look(self) -> None:
@@ -183,9 +192,23 @@ class _Housekeeping:
         instance, now = self.instance(), clock.current().monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            pack(instance, self._settings, self._report)
-            self._views_of = write_views(instance, self._settings, self._report, self._views_of)
+            self._try("Small files", partial(pack, instance, self._settings, self._report))
+            self._try("The views in files", partial(self._write_views, instance))
             self._formulas.look()
+
+    def _drop_payloads(self, instance: dg.DagsterInstance) -> None:
+        raise_all(drop_payloads(instance, self._settings, self._report))
+
+    def _write_views(self, instance: dg.DagsterInstance) -> None:
+        self._views_of = write_views(instance, self._settings, self._report, self._views_of)
+
+    def _try(self, what: str, work: Callable[[], object]) -> None:
+        """No channel depends on it. What fails again in the same way is reported once."""
+        outcome = outcome_of(work)
+        said = str(failure_of(what, outcome)) if isinstance(outcome, Exception) else ""
+        if said and said != self._said.get(what):
+            self._report(said)
+        self._said[what] = said
 
     def __enter__(self) -> _Housekeeping:
         return self

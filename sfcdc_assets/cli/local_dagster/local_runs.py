@@ -82,11 +82,17 @@ def _run_failed(run: ExecuteInProcessResult) -> RunFailed:
 
 def drop_payloads(
     instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]
-) -> Sequence[RunFailed]:
-    """Drop payloads past their retention, if there are any. Return the run that failed."""
+) -> Sequence[SfcdcError]:
+    """Drop payloads past their retention, if there are any. Return the run that failed, or why it could not be found
+    out whether there are any."""
     days = settings.payload_retention_days
-    if days is None or not droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
+    if days is None:
         return ()
+    try:
+        if not droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
+            return ()
+    except SfcdcError as error:
+        return (error,)
     failed = run_job(instance, DROP_PAYLOADS)
     report("payloads past their retention are dropped")
     return () if failed is None else (failed,)
@@ -116,7 +122,8 @@ def write_views(
     instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None], before: str | None = None
 ) -> str | None:
     """Write the views that are kept in files, if the settings name any and the cut is not the one of `before`; returns
-    the cut that they are of now. A run that failed is reported and stops nothing: the next one writes them."""
+    the cut that they are of now. A run that failed is reported and stops nothing: the next one writes them. Raises what
+    reading the cuts does."""
     found = stand(Warehouse(settings.warehouse)) if are_kept(settings) else None
     if found is None or found == before:
         return before

@@ -49,10 +49,16 @@ def position_of_its_own(warehouse: Warehouse, entity: str, channel: str, waterma
     being read. A read that is at or after it counts as one that was made later, by a rebuild too.
     Where nothing has landed yet that could have it, it becomes an entry of the stream, so that a read can have its
     watermark after it."""
-    table = CurrentState.open(warehouse, entity)
-    position = max(table.applied(channel) or 0 if table else 0, watermark) + 1
+    position = next_position(warehouse, entity, channel, watermark)
     RawEvents.open(warehouse).skip_to(channel, position)
     return position
+
+
+def next_position(warehouse: Warehouse, entity: str, channel: str, watermark: int) -> int:
+    """Return the one after what is in the entity's rows, and after the `watermark` of what was read or is being
+    read."""
+    table = CurrentState.open(warehouse, entity)
+    return max(table.applied(channel) or 0 if table else 0, watermark) + 1
 
 
 def _highest_position(warehouse: Warehouse, entity: str) -> int:

@@ -112,6 +112,12 @@ class SnapshotReads:
         newest = entries_of(self.table).get(self.complete_number())
         return newest.progress.channel if newest else None
 
+    def channel_before(self) -> str | None:
+        """Return the channel that fed the entity before that of today; None where it had no other."""
+        first, entries = self.checkpoint().first, entries_of(self.table)
+        before = [number for number, entry in entries.items() if entry.counts and number < first]
+        return entries[max(before)].progress.channel if before else None
+
     def complete(self) -> CompleteSnapshot | None:
         """Return the newest complete snapshot, None before the first."""
         found = self.checkpoint()

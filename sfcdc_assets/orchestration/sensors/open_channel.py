@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from sfcdc_assets.lake.delta.table_changes import Seen
 from sfcdc_assets.lake.tables.consistent_cuts import Cut
+from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
@@ -142,8 +143,8 @@ class OpenChannel:
         stream.
 
         Raised is what leaves nothing to work on: a failure of a stream that was never heard of, which may not be there
-        at all, and `OF_THE_LOGIN`, after which the channel is opened again by the next tick, as a session that is kept
-        would go on with the old login.
+        at all if no entity was ever copied on it either, and `OF_THE_LOGIN`, after which the channel is opened again by
+        the next tick, as a session that is kept would go on with the old login.
         """
         reading = reading_of(
             lambda: self.reader.land(timeouts), self.warehouse, self.channel, self._complete_through_ms
@@ -153,7 +154,7 @@ class OpenChannel:
                 self._between.go_on()
             self.landed += reading.report.count
             self._complete_through_ms = reading.report.complete_through_ms
-        elif not reading.report.has_answered:
+        elif not reading.report.has_answered and not entities_of_channel(self.warehouse, self.channel):
             raise reading.failure
         return reading
 

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 __all__ = ["Credentials", "PubSubConnection", "TopicInfo"]
 
 UNARY_DEADLINE_SECONDS = 20.0
+_SILENT = grpc.StatusCode.DEADLINE_EXCEEDED.name
+"""Who waits for a call that ended so has heard nothing for as long."""
 
 SCHEMAS_AT_ONCE = 16
 """Calls for schemas that are open beside each other: a schema takes a round trip, and a channel may name hundreds."""
@@ -176,11 +178,18 @@ class PubSubConnection:
             except TokenExpired as error:
                 raise error.final() from None
 
+        def before_next(state: tenacity.RetryCallState) -> None:
+            self.close()
+            error = state.outcome.exception() if state.outcome else None
+            if isinstance(error, PubSubUnavailable) and error.refusal.status == _SILENT:
+                said = "The Pub/Sub API did not answer %s of %s within %.0f s; attempt %d follows."
+                log.warning(said, rpc, subject, self._deadline, state.attempt_number + 1)
+
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(PubSubUnavailable),
             stop=tenacity.stop_after_attempt(self.backoff.attempts),
             wait=lambda state: self.backoff.pause(state.attempt_number),
-            before_sleep=lambda _: self.close(),
+            before_sleep=before_next,
             sleep=self.sleep,
             reraise=True,
         )(attempt)

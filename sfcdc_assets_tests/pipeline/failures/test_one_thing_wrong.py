@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from requests import Response, Timeout
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.cometd import refusals
@@ -28,6 +29,8 @@ from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.rest_deadline import unanswered_time
+from sfcdc_assets.salesforce.transport import Transport
 from sfcdc_assets.streams.cometd.client import ANSWER_SECONDS, CONNECT, HANDSHAKE, SUBSCRIBE, BayeuxClient
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.pipeline.landing.test_deliveries_spent import FAILURES
@@ -85,6 +88,35 @@ def of_login(fault: RestFault) -> Arm:
         org.server.faults.arm(Fault.STREAM_RESET)
 
     return arm
+
+
+def unanswered(fault: RestFault, path: str) -> Arm:
+    """Requests of a path are answered late: `slow` within the time that a request has, `timeout` not at all."""
+
+    def arm(org: Stream, stack: ExitStack) -> None:
+        patch, send = stack.enter_context(pytest.MonkeyPatch.context()), Transport._send
+
+        def sent(transport: Transport, method: str, url: str, options: dict[str, Any]) -> Response:
+            patience = unanswered_time()
+            waited = WAITED_SECONDS if patience is None else min(WAITED_SECONDS, patience.left)
+            try:
+                return send(transport, method, url, {**options, "timeout": (5.0, LATE_SECONDS)})
+            except Timeout:
+                org.clock.advance(round(waited * 1000))
+                raise
+
+        if fault is RestFault.TIMEOUT:
+            patch.setattr(Transport, "_send", sent)
+        org.server.rest_faults.arm(fault, ALWAYS, path=path, seconds=60.0 if fault is RestFault.TIMEOUT else 0.02)
+
+    return arm
+
+
+def of_late_login(org: Stream, stack: ExitStack) -> None:
+    """The token is not good any more, and nobody answers who asks for another one."""
+    unanswered(RestFault.TIMEOUT, TOKEN)(org, stack)
+    org.server.sessions.expire_all()
+    org.server.faults.arm(Fault.STREAM_RESET)
 
 
 def of_ours(failure: Failure) -> Arm:
@@ -175,6 +207,9 @@ SCHEMAS = {
 }
 GIVEN_UP_SECONDS = 0.05
 """By the machine's clock, what stands for the minutes after which an answer is not waited for any more."""
+LATE_SECONDS, WAITED_SECONDS = 0.3, 5.0
+"""By the machine's clock and by the org's, what stands for the two minutes after which an answer is not waited for any
+more: ticks and runs take turns here, and a stream that nobody reads meanwhile must not count as silent."""
 USED_UP = {
     HANDSHAKE: refusals.TOO_MANY_CLIENTS,
     SUBSCRIBE: refusals.TOO_MANY_CLIENTS,
@@ -221,6 +256,12 @@ AT_LENGTH = [
     *(Wrong(f"the setup answers {each}", of_rest(each, "/tooling"), lands=True) for each in ANSWERS),
     *(Wrong(f"logins answer {each}", of_login(each), logins_a_tick=TRIES) for each in ANSWERS[2:]),
     *(Wrong(f"REST answers {each}", of_rest(each), lands=True) for each in ANSWERS if each not in FAST_ANSWERS),
+    *(
+        Wrong(f"{fault} is what {of} answers", unanswered(fault, path), lands=True)
+        for fault in (RestFault.SLOW, RestFault.TIMEOUT)
+        for of, path in (("describe", "/sobjects"), ("the setup", "/tooling"), ("REST", ""))
+    ),
+    Wrong("logins are not answered", of_late_login, logins_a_tick=TRIES),
     *MESSAGES[SOONER:],
     *(Wrong(f"ours: {name}", of_ours(failure)) for name, failure in FAILURES.items()),
 ]

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
-import requests
 
 from sfcdc_assets.consistent_cut import open_cut
 from sfcdc_assets.definitions import ASSETS
@@ -25,10 +23,15 @@ from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.salesforce.rest_deadline import unanswered_time
-from sfcdc_assets.salesforce.transport import Transport
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
-from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS, Arm, of_login, of_rest, of_stream, used_up
+from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import (
+    Arm,
+    of_login,
+    of_rest,
+    of_stream,
+    unanswered,
+    used_up,
+)
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.story import Requests
@@ -46,9 +49,6 @@ NOTHING_NEW = frozenset({APPLIES})
 """No event comes; what had landed before is applied."""
 LATE = (RestFault.SLOW, RestFault.TIMEOUT)
 SUSPECT_ANSWERS = (RestFault.BODY_CUT, RestFault.GARBAGE, RestFault.REQUEST_LIMIT, *LATE)
-GIVEN_UP_SECONDS, WAITED_SECONDS = 0.3, 5.0
-"""By the machine's clock and by the org's, what stands for the two minutes after which an answer is not waited for any
-more: ticks and runs take turns here, and a stream that nobody reads meanwhile must not count as silent."""
 MADE, REQUESTS, LOGINS = 7, 300, 24
 """Events that two channels bring while it lasts, and what it may cost the org meanwhile: a run that failed begins again
 with each of twenty ticks here, and Dagster's sensor waits between two."""
@@ -70,28 +70,6 @@ def suspect(fault: Fault) -> Arm:
     def arm(org: Stream, _: ExitStack) -> None:
         org.server.faults.arm(fault)
         org.update(3)
-
-    return arm
-
-
-def unanswered(fault: RestFault, path: str) -> Arm:
-    """Requests of a path are answered late: `slow` within the time that a request has, `timeout` not at all."""
-
-    def arm(org: Stream, stack: ExitStack) -> None:
-        patch, send = stack.enter_context(pytest.MonkeyPatch.context()), Transport._send
-
-        def sent(transport: Transport, method: str, url: str, options: dict[str, Any]) -> requests.Response:
-            patience = unanswered_time()
-            waited = WAITED_SECONDS if patience is None else min(WAITED_SECONDS, patience.left)
-            try:
-                return send(transport, method, url, {**options, "timeout": (5.0, GIVEN_UP_SECONDS)})
-            except requests.Timeout:
-                org.clock.advance(round(waited * 1000))
-                raise
-
-        if fault is RestFault.TIMEOUT:
-            patch.setattr(Transport, "_send", sent)
-        org.server.rest_faults.arm(fault, ALWAYS, path=path, seconds=60.0 if fault is RestFault.TIMEOUT else 0.02)
 
     return arm
 

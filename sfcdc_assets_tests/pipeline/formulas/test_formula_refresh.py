@@ -135,6 +135,21 @@ def test_a_look_before_its_time_is_not_made(pipeline: EmulatedPipeline) -> None:
     assert notes(pipeline) == before
 
 
+def test_values_of_which_nothing_tells_are_read_again_after_the_days_of_the_setting(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_FORMULA_DAYS", "2")
+    read_formulas(pipeline)
+    before = as_of(pipeline, "Opportunity")
+    pipeline.org.clock.sleep(DAY)
+    read_formulas(pipeline)
+    assert as_of(pipeline, "Opportunity") == before
+    pipeline.org.clock.sleep(DAY + INTERVAL)
+    read_formulas(pipeline)
+    again = as_of(pipeline, "Opportunity")
+    assert all(again[each] > before[each] for each in before)
+
+
 def test_off_is_the_default_and_nothing_is_asked(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SFCDC_FORMULAS")
     pipeline.sync()

@@ -22,6 +22,7 @@ from sfcdc_assets.lake.store.pending_events import PendingEvents
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing import land
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.pending import READINGS, ReadingsCutShort
 from sfcdc_assets.landing.poll_timeouts import POLL, TICK
@@ -41,6 +42,7 @@ AN_EVENT = 3
 """Ticks between two events, which come every two hours."""
 BUSY, QUIET = 120, 2
 """Events that wait when the failure begins; one more comes every two hours."""
+MOST_KEPT, A_RESPONSE, WAITING = 40, 100, 300
 
 
 @pytest.fixture(params=["pubsub", "cometd"])
@@ -160,6 +162,53 @@ def test_a_failure_of_ours_that_lasts_a_day_costs_at_most_three_deliveries_an_ev
     assert len(org.landed()) == made + 1
     assert [row["position"] for row in org.landed()] == list(range(1, made + 2))
     assert org.delivered - before <= 3 * made
+
+
+def test_what_is_kept_is_bounded_however_many_events_wait(org: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of events is 10,000, in bytes 16 MB; here it is less. One more response is on its way at most."""
+    monkeypatch.setattr(land, "COMMIT_EVENTS", MOST_KEPT)
+    process = begun(org)
+    before = org.delivered
+    for number in range(WAITING):
+        org.update(number % 40)
+    kept = []
+    with defect():
+        for _ in range(10):
+            pass_time(org, 400)
+            assert isinstance(process.tick(), RuntimeError)
+            note = pending_events.read_pending(org.warehouse, CHANNEL)
+            kept.append(len(note.events) if note else 0)
+    assert MOST_KEPT <= max(kept) < MOST_KEPT + A_RESPONSE
+    assert kept == [kept[0]] * len(kept), "while they cannot be landed nothing more is taken"
+    if org.connected.transport.name == "pubsub":
+        assert org.delivered - before <= MOST_KEPT + 2 * A_RESPONSE, "over CometD the org sends without being asked"
+    for _ in range(20):
+        pass_time(org, 15)
+        process.tick()
+    process.reader.drop()
+    assert [row["position"] for row in org.landed()] == list(range(1, WAITING + 2))
+
+
+def test_a_commit_that_fails_for_hours_is_tried_after_pauses_that_grow_to_five_minutes(org: Stream) -> None:
+    process = begun(org)
+    org.update(1)
+    tries, hours, began = Counter[int](), 3, org.clock()
+    with pytest.MonkeyPatch.context() as patch:
+
+        def fails(*_: object, **__: object) -> None:
+            tries[(org.clock() - began) // 3_600_000] += 1
+            raise RuntimeError("a defect")
+
+        patch.setattr(RawEvents, "commit", fails)
+        while org.clock() < began + hours * 3_600_000:
+            pass_time(org, 5)
+            assert isinstance(process.tick(), RuntimeError)
+    assert [tries[hour] for hour in range(1, hours)] == [12] * (hours - 1)
+    assert 12 < tries[0] <= 18, "5 s doubling to 300"
+    pass_time(org, 300)
+    assert process.tick() is None
+    process.reader.drop()
+    assert len(org.landed()) == 2
 
 
 def begun(org: Stream) -> Process:

@@ -14,7 +14,7 @@ from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import PollTimeouts
+from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
@@ -29,8 +29,8 @@ HOUR = 3_600.0
 
 
 @pytest.fixture
-def org(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
-    monkeypatch.setenv("SFCDC_TRANSPORT", "cometd")
+def org(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
+    monkeypatch.setenv("SFCDC_TRANSPORT", getattr(request, "param", "cometd"))
     with stream(tmp_path, records=5) as opened:
         opened.server.cometd.topics.channels.create({"Name": GENERIC})
         yield opened
@@ -122,6 +122,24 @@ def test_a_quiet_channel_that_was_heard_of_is_never_lost_and_its_next_event_land
     assert org.records_landed() == org.ids(0, 1)
     assert [row["position"] for row in org.landed()] == [1, 2]
     assert lost_checkpoints(org.warehouse, CHANNEL) == []
+
+
+@pytest.mark.parametrize("org", ["cometd", "pubsub"], indirect=True)
+@pytest.mark.parametrize("events", [1, 2])
+def test_a_quiet_channel_that_a_sync_reads_each_hour_is_never_lost_however_few_events_it_ever_had(
+    org: Stream, events: int
+) -> None:
+    """The last event comes again each time, within a moment, and is not waited behind but now and then."""
+    for number in range(events):
+        org.update(number)
+    for hour in range(80):
+        assert land(org, CHANNEL, NOW).lost_checkpoint is None, f"hour {hour}"
+        clock.sleep(HOUR)
+    assert org.delivered <= 30, "what has come again often has a place behind it"
+    org.update(3, Name="the next one")
+    report = land(org, CHANNEL, NOW)
+    assert (report.count, report.lost_checkpoint) == (1, None)
+    assert [row["position"] for row in org.landed()] == list(range(1, events + 2))
 
 
 def test_a_channel_that_never_had_an_event_is_not_lost_while_it_is_heard_of(org: Stream) -> None:

@@ -72,6 +72,10 @@ AUDITED = 5
 """Polled objects that each night's audit compares, and a streamed one; at twenty requests."""
 
 
+MAINTAINED_DAYS = 7
+"""The nightly job's maintenance is done this seldom: it opens each of 1,900 tables, which takes a minute or two."""
+
+
 @dataclass(frozen=True)
 class WholeOrgMonth:
     """What to do. `seconds`: the interval at which polled objects are asked, and of the sensor's ticks. `minutes`: of
@@ -92,7 +96,7 @@ class Figures:
     """What it came to. `requests` of each day, first copies left out; `ages`: seconds from a change of a polled object
     to the poll that read it, deletes left out; `found_after`: hours from a delete for good to the row that says so;
     `audited`: records that nightly audits compared, and those of them that had changes `on_their_way`; `packed`: files
-    that nightly maintenance made into fewer."""
+    that maintenance made into fewer."""
 
     transactions: int = 0
     events: int = 0
@@ -125,7 +129,7 @@ class Figures:
             f"{after[-1]:.1f} h at most"
         )
         yield f"{self.audited:,} records audited by night, {self.on_their_way:,} of them with changes on their way"
-        yield f"{self.packed:,} files packed by night"
+        yield f"{self.packed:,} files packed"
         yield f"{self.seconds_to_copy:.0f} s to copy, {self.seconds:.0f} s in all"
 
 
@@ -317,7 +321,8 @@ def _a_day(month: WholeOrg) -> None:
         month.work()
         month.clear()
     month.audit()
-    month.maintain()
+    if (len(month.figures.requests) + 1) % MAINTAINED_DAYS == 0:
+        month.maintain()
 
 
 def _end(month: WholeOrg) -> None:

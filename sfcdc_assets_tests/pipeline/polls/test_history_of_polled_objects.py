@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.emulator.setup.companion_setup import track_fields
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.oracle import EPOCH, column_fields, typed
 from sfcdc_assets_tests.pipeline.polls.polled_org import reading, settings_of_polls
+from sfcdc_assets_tests.pipeline.reconciliation.past_checks import assert_true_to_the_log, before, past_of
 from sfcdc_assets_tests.pipeline.story import go_on, story
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 
@@ -32,6 +34,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline
     with story(tmp_path_factory.mktemp("history"), ["Account"], records=6, seed=SEED) as pipeline:
         with pytest.MonkeyPatch.context() as patch:
             settings_of_polls(patch)
+            live_before_the_copy(pipeline)
             pipeline.sync()
             known = list(ids(pipeline.org, ENTITY))
             with reading(pipeline) as (reader, _, _):
@@ -43,6 +46,15 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipeline
                     reader.land(TICK)
             pipeline.sync()
         yield pipeline
+
+
+def live_before_the_copy(pipeline: EmulatedPipeline) -> None:
+    track_fields(pipeline.org, ENTITY, ["Subject", "Status"])
+    for number in range(6):
+        pipeline.org.clock.sleep(3600)
+        with pipeline.org.transaction() as work:
+            work.update(ENTITY, ids(pipeline.org, ENTITY)[number // 3], {"Subject": f"before the copy {number}"})
+    pipeline.org.clock.sleep(3600)
 
 
 def change(pipeline: EmulatedPipeline, dice: random.Random, known: list[str], number: int) -> None:
@@ -112,11 +124,11 @@ def test_no_version_is_claimed_of_changes_that_no_poll_saw(org: EmulatedPipeline
     made = sum(1 for each in org.org.transactions() for of in each.changes if of.entity == ENTITY)
     seen = [each for each in found if each["_change_type"] in ("POLL", "DELETE")]
     assert len(seen) < made, "several changes of a record between two polls are one version"
-    for before, after in pairwise(found):
-        if after["_change_type"] in ("POLL", "DELETE") and before["Id"] == after["Id"]:
-            assert before["_change_type"] == "UNKNOWN", "what was before a change that was seen is not known"
-            assert before["_certain_fields"] == []
-            assert before["_valid_to"] == after["_valid_from"]
+    for earlier, after in pairwise(found):
+        if after["_change_type"] in ("POLL", "DELETE") and earlier["Id"] == after["Id"]:
+            assert earlier["_change_type"] == "UNKNOWN", "what was before a change that was seen is not known"
+            assert earlier["_certain_fields"] == []
+            assert earlier["_valid_to"] == after["_valid_from"]
 
 
 def test_versions_are_dated_by_the_records_stamp_and_unknown_ones_by_when_the_org_was_asked(
@@ -127,8 +139,21 @@ def test_versions_are_dated_by_the_records_stamp_and_unknown_ones_by_when_the_or
 
 
 def test_a_rebuild_gives_the_same_versions(org: EmulatedPipeline) -> None:
-    before = versions_of(org)
+    known = versions_of(org)
     assert sfcdc("rebuild", "--entity", ENTITY).exit_code == 0
     left_out = {"_batch": None}
-    assert [each | left_out for each in versions_of(org)] == [each | left_out for each in before]
+    assert [each | left_out for each in versions_of(org)] == [each | left_out for each in known]
     assert Warehouse(str(org.warehouse)).entities("history")
+
+
+def test_what_was_before_the_copy_of_a_polled_object_is_as_the_orgs_own_log_has_it(org: EmulatedPipeline) -> None:
+    """The last one: the others look at versions that were polled."""
+    known = versions_of(org)
+    (report,) = before(ENTITY)
+    past = past_of(org, ENTITY)
+    assert len(past) == report["versions"] > 4
+    assert assert_true_to_the_log(org.org, ENTITY, past) > 10
+    assert "before the copy 1" in {each["Subject"] for each in past if "Subject" in each["_certain_fields"]}
+    found = versions_of(org)
+    assert_versions_follow(found)
+    assert [each for each in found if each["_change_type"] != "FIELD_HISTORY"] == known, "what polls proved stays"

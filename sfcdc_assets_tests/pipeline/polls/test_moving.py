@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
 from sfcdc_assets.consistent_cut import open_cut
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -76,6 +77,40 @@ def test_an_object_that_moves_to_and_fro_twenty_times_under_load_equals_the_org(
     assert sfcdc("rebuild", "--entity", MOVED).exit_code == 0
     assert_moved_equals_the_org(pipeline)
     assert pipeline.rows(MOVED).keys() == before.keys()
+
+
+def test_the_moment_at_which_an_object_moved_is_in_its_ledger_and_in_its_lineage(pipeline: EmulatedPipeline) -> None:
+    pipeline.sync()
+    dice = random.Random(SEED)
+    moments: list[tuple[str, str, int]] = []
+    for selected, before, after in (([STAYS], CHANNEL, POLLED), ([STAYS, MOVED], POLLED, CHANNEL)):
+        live(pipeline, dice, hard=False)
+        pipeline.org.selected_entities = selected
+        began = datetime.fromtimestamp(pipeline.org.clock() / 1000, UTC)
+        pipeline.sync()
+        taken = Snapshots.open(Warehouse(str(pipeline.warehouse)), MOVED)
+        assert taken is not None
+        moments.append((before, after, taken.watermark()))
+        noted_at = [row["opened_at"].astimezone(UTC) for row in pipeline.scan(f"gap_reconciliation/{MOVED}")]
+        assert sum(each >= began for each in noted_at) == 1
+    noted = sorted(pipeline.scan(f"gap_reconciliation/{MOVED}"), key=lambda row: int(row["opened_position"]))
+    assert [(row["record_id"], row["reason"], row["status"]) for row in noted] == [("*", "other_channel", "healed")] * 2
+    assert [(row["channel"], row["opened_position"], row["healed_position"]) for row in noted] == [
+        (after, position, position) for _, after, position in moments
+    ]
+    assert [row["detail"] for row in noted] == [f"{before} fed it before" for before, _, _ in moments]
+    records = pipeline.instance.fetch_materializations(ASSETS.keys.snapshot, limit=20).records
+    shown = [each.asset_materialization for each in records]
+    of_moves = [
+        tuple(each.metadata[name].value for name in ("carried_from", "channel", "position"))
+        for each in shown
+        if each is not None and each.partition == MOVED and "carried_from" in each.metadata
+    ]
+    assert of_moves == moments[::-1]
+    before = [(row["opened_position"], row["opened_at"]) for row in noted]
+    assert sfcdc("rebuild", "--entity", MOVED).exit_code == 0
+    again = sorted(pipeline.scan(f"gap_reconciliation/{MOVED}"), key=lambda row: int(row["opened_position"]))
+    assert [(row["opened_position"], row["opened_at"]) for row in again] == before, "a rebuild is no move"
 
 
 def move_to_and_fro(pipeline: EmulatedPipeline, moves: int) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.org_connection.org_connection import connect
@@ -76,6 +79,36 @@ def test_an_object_with_an_interval_of_its_own_is_asked_at_it_and_others_at_thei
             read.update(entity for entity, rows in reader.land(TICK).events.items() if rows)
     assert read["Case"] == 8
     assert read["Task"] <= 2, "it is asked once in 900 seconds, with all others"
+
+
+def test_each_poll_of_an_object_begins_as_far_back_as_its_file_says(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a transaction of 25 minutes has changed, in an org that does not say what is open."""
+    org.sync()
+    files = tmp_path / "of_its_own"
+    shutil.copytree(load_settings().poll_objects, files)
+    monkeypatch.setenv("SFCDC_POLL_OBJECTS", str(files))
+    monkeypatch.setattr(CoveredTime, "ask", lambda *_: 0)
+
+    def is_seen() -> bool:
+        first, second = ids(org.org, "Task")[:2]
+        late = org.org.long_transactions.begin()
+        late.update("Task", first, {"Description": f"late {org.org.clock()}"})
+        org.org.clock.sleep(1500)
+        with org.org.transaction() as work:
+            work.update("Task", second, {"Description": f"in time {org.org.clock()}"})
+        org.org.clock.sleep(60)
+        org.sync()
+        late.commit()
+        org.org.clock.sleep(60)
+        org.sync()
+        expected = next(each for each in org.org.records("Task") if each["Id"] == first)["Description"]
+        return bool(org.rows("Task")[first]["Description"] == expected)
+
+    assert not is_seen(), "polls begin ten minutes before the last one"
+    (files / "Task.toml").write_text("compare_hours = 500\nreread_minutes = 30")
+    assert is_seen()
 
 
 def test_an_object_whose_fields_are_named_has_these_columns_alone(org: EmulatedPipeline) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import dagster as dg
 import pytest
@@ -217,8 +218,9 @@ def test_without_its_notes_a_poll_reads_from_further_back_and_changes_nothing(or
     org.assert_equal_to_the_org(["Case"])
 
 
-def test_the_sensor_of_polled_objects_asks_for_a_run_over_what_has_changed(org: EmulatedPipeline) -> None:
-    rename(org, "Lead", 1, "for the sensor")
+def test_the_sensor_of_polled_objects_asks_for_one_run_over_all_that_has_changed(org: EmulatedPipeline) -> None:
+    for entity in OBJECTS:
+        rename(org, entity, 1, "for the sensor")
     sensor = build_channel_sensor(ASSETS, POLLED, build_jobs(ASSETS), build_layers_job(ASSETS), ())
     assert sensor.name == "salesforce_poll_objects"
     with dg.build_sensor_context(org.instance) as context:
@@ -226,7 +228,16 @@ def test_the_sensor_of_polled_objects_asks_for_a_run_over_what_has_changed(org: 
     assert found.run_requests is not None
     assert [request.job_name for request in found.run_requests] == [ASSETS.name(SYNC)]
     org.sync()
-    org.assert_equal_to_the_org(["Lead"])
+    org.assert_equal_to_the_org(OBJECTS)
+
+
+def test_counts_of_records_are_spread_over_the_day(org: EmulatedPipeline) -> None:
+    org.sync()
+    notes = read_poll_notes(Warehouse(str(org.warehouse)))
+    counted = sorted(notes[entity].swept_at_ms for entity in OBJECTS)
+    hours = [(after - before) / 3_600_000 for before, after in pairwise(counted)]
+    assert all(each > 1 for each in hours), hours
+    assert counted[-1] - counted[0] < 86_400_000
 
 
 def test_a_record_that_is_deleted_for_good_is_found_by_counting_within_a_day(org: EmulatedPipeline) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,6 +148,39 @@ def test_every_command_knows_them(org: EmulatedPipeline) -> None:
     counted = sfcdc("sql", "select count(*) as n from contentdocumentlink", "--json")
     assert counted.exit_code == 0, counted.output
     org.assert_equal_to_the_org(COMPARED)
+
+
+def test_what_has_changed_since_a_token_is_reported_once(org: EmulatedPipeline) -> None:
+    org.sync()
+    assert sfcdc("changes", "Contract", "--token-file", "contract.token").exit_code == 0
+    changed, gone = ids(org.org, "Contract")[:2]
+    with org.org.transaction() as work:
+        work.update("Contract", changed, {"ContractTerm": 77})
+        work.delete("Contract", gone)
+    org.org.clock.sleep(1000)
+    org.sync()
+    said = sfcdc("changes", "Contract", "--token-file", "contract.token")
+    assert said.exit_code == 0, said.output
+    reported = {each["Id"]: each for each in map(json.loads, said.stdout.splitlines())}
+    assert {each: row["_op"] for each, row in reported.items()} == {changed: "update", gone: "delete"}
+    assert reported[changed]["ContractTerm"] == 77
+    assert not sfcdc("changes", "Contract", "--token-file", "contract.token").stdout
+    with org.org.transaction() as work:
+        work.undelete("Contract", gone)
+
+
+def test_a_file_that_is_asked_for_is_a_column_with_the_path_by_which_the_org_serves_it(
+    org: EmulatedPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Attachment.toml").write_text('fields = ["Name", "body"]')
+    monkeypatch.setenv("SFCDC_POLL", "Attachment")
+    monkeypatch.setenv("SFCDC_POLL_OBJECTS", str(tmp_path))
+    monkeypatch.setenv("SFCDC_WAREHOUSE", str(tmp_path / "warehouse"))
+    done = sfcdc("sync", "--until-caught-up")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(sfcdc("sql", "--json", 'SELECT "Id", "Body" FROM attachment').stdout)
+    assert {row["Id"] for row in rows} == set(ids(org.org, "Attachment"))
+    assert all(row["Body"].endswith(f"/sobjects/Attachment/{row['Id']}/Body") for row in rows)
 
 
 def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(org: EmulatedPipeline) -> None:

@@ -74,3 +74,35 @@ def test_until_it_is_read_no_version_from_after_the_column_came_calls_its_null_c
     life.update(untouched, Phone="2")
     life.catch_up()
     assert [fields for _, fields in certain_of(life, untouched)][-1] is None
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_what_events_say_of_a_field_while_it_is_hidden_is_not_its_value_and_none_is_certain_until_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    """Whether or not their bitmaps name it; and what is built again is the same."""
+    with quiet(tmp_path, monkeypatch) as life:
+        life.settings(hidden_fields_in_bitmaps=named)
+        life.sync()
+        record_id = life.ids()[0]
+        life.update(record_id, Site="before")
+        life.catch_up()
+        life.org.field_security.hide(ENTITY, "Site")
+        life.update(record_id, Site="meanwhile", Phone="1")
+        with life.org.transaction() as work:
+            new_id = str(work.create(ENTITY, {"Name": "New", "Site": "at first"}))
+        life.catch_up()
+        assert [life.rows()[each]["Site"] for each in (record_id, new_id)] == ["before", None]
+        life.org.field_security.show(ENTITY, "Site")
+        for each in (record_id, new_id):
+            life.update(each, Phone="2")
+        life.catch_up()
+        for each in (record_id, new_id):
+            assert "Site" not in certain_of(life, each)[-1][1], "nothing has told it yet"
+        life.sync()
+        assert [life.rows()[each]["Site"] for each in (record_id, new_id)] == ["meanwhile", "at first"]
+        assert {certain_of(life, each)[-1][1] for each in (record_id, new_id)} == {None}
+        life.assert_equal()
+        before = in_order(life)
+        life.rebuild()
+        assert in_order(life) == before

@@ -53,6 +53,17 @@ def test_outages_are_retried_with_growing_pauses(connect: Connect) -> None:
     assert client.pauses == [0.5, 1.0, 2.0]
 
 
+def test_who_waits_for_a_service_that_says_nothing_hears_of_each_attempt(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = connect()
+    client.service.unary_script = [Abort(code=grpc.StatusCode.DEADLINE_EXCEEDED), Abort("service.unavailable")]
+    client.connection.get_topic("/data/ChangeEvents")
+    (told,) = caplog.messages
+    assert told.startswith("The Pub/Sub API did not answer GetTopic of /data/ChangeEvents within ")
+    assert told.endswith(" s; attempt 2 follows.")
+
+
 def test_an_outage_that_stays_is_reported_with_the_settings_to_check(connect: Connect) -> None:
     client = connect(attempts=3)
     client.service.unary_script = [Abort("service.unavailable", details="The service is unavailable.")] * 9

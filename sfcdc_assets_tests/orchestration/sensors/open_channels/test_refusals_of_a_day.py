@@ -232,8 +232,18 @@ def test_syncs_that_cron_starts_each_minute_try_a_wrong_password_once_an_hour_an
     assert_landed(weather, 1)
 
 
-def test_syncs_that_cron_starts_each_minute_log_in_once_each_while_their_tokens_are_refused(
-    weather: Stream, start: Callable[[], CodeServer], calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [(Fault.CALL_REFUSED, "service.auth.error"), (Fault.STREAM_REFUSED, "subscription.limit.exceeded")],
+    ids=["their tokens are refused", "the deliveries are used up"],
+)
+def test_syncs_that_cron_starts_each_minute_log_in_once_each_and_ask_seldom_while(
+    weather: Stream,
+    start: Callable[[], CodeServer],
+    calls: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Fault,
+    code: str,
 ) -> None:
     weather.update(1)
     first = start()
@@ -241,11 +251,11 @@ def test_syncs_that_cron_starts_each_minute_log_in_once_each_while_their_tokens_
     first.die()
     calls.clear()
     requests, hours = Requests(weather.server, monkeypatch), 3
-    weather.server.faults.arm(Fault.CALL_REFUSED, 10**6, code="service.auth.error")
+    weather.server.faults.arm(fault, 10**6, code=code)
     weather.update(2)
     errors = each_minute_another_process(start, hours)
-    assert f"the token on {CHANNEL} was refused" in str(errors[-1])
-    assert calls["probe"] <= 2 * (hours + 8), "each try is made with the token, and with another one"
+    assert f"reading {CHANNEL} was refused" in str(errors[-1])
+    assert calls["probe"] + calls["open_stream"] <= 2 * (hours + 8), "a token is tried, and another one"
     assert logins(requests) <= hours * 60 + hours + 8
     weather.server.faults.disarm()
     weather.clock.advance(60 * MINUTE_MS)

@@ -1,0 +1,60 @@
+"""Fields that the object lacked for a while, or hid from the user: what is known of their values then, and after it.
+
+While a field is hidden its events carry null in place of its value, or nothing, so neither a null nor an event that
+does not name the field says anything of it. A value that an event does carry is one: it may have been sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from sfcdc_assets.change_events.cell_lists import MEMBERS
+from sfcdc_assets.change_events.columns import Absence, Column
+from sfcdc_assets.timeline.follow_records import Flags, Places, Segments
+
+
+def without_untold_nulls(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Return changes (`CHANGES`) without the nulls of fields that were absent at their positions."""
+    of_absences: dict[tuple[Absence, ...], list[int]] = {}
+    for index, column in enumerate(columns):
+        if column.absences:
+            of_absences.setdefault(column.absences, []).append(index)
+    positions = changes["position"].to_numpy() if of_absences else np.zeros(0, np.int64)
+    for absences, indexes in of_absences.items():
+        is_absent = absent_at(absences, positions)
+        if is_absent.any():
+            cell = pl.element().struct
+            is_null = pl.all_horizontal(cell.field(member).is_null() for member in MEMBERS)
+            told = pl.col("cells").list.filter(~(cell.field("column").is_in(indexes) & is_null))
+            changes = changes.with_columns(pl.when(pl.Series(is_absent)).then(told).otherwise("cells").alias("cells"))
+    return changes
+
+
+def absent_at(absences: Sequence[Absence], positions: Places) -> Flags:
+    """Return whether each position is in one of the absences."""
+    is_absent = np.zeros(len(positions), bool)
+    for each in absences:
+        is_absent |= (positions >= each.since) & (positions < (np.inf if each.until is None else each.until))
+    return is_absent
+
+
+class Steps:
+    """What the absences of a field are to steps of records, which stand at `positions`. `is_absent`: the step is in
+    one; `opens`: the value is not known from there on, unless the step proves it; `crosses`: a record's steps are not
+    all on the same side of an absence."""
+
+    def __init__(self, absences: Sequence[Absence], positions: Places, segments: Segments) -> None:
+        self.is_absent = absent_at(absences, positions)
+        begun = _moved(np.array([each.since for each in absences]), positions, segments)
+        ended = _moved(np.array([each.until for each in absences if each.until is not None]), positions, segments)
+        self.opens = self.is_absent | begun
+        self.crosses = bool((begun | ended).any())
+
+
+def _moved(bounds: Places, positions: Places, segments: Segments) -> Flags:
+    """Return which steps have passed more of the bounds than the one before them."""
+    passed = np.searchsorted(bounds, positions, side="right")
+    return np.append([False], passed[1:] != passed[:-1])[: len(passed)] & ~segments.begins
