@@ -13,33 +13,42 @@ BEGIN = "<!-- figures: written by `make bench` from benchmarks.json -->"
 END = "<!-- end of figures -->"
 HEAD = ("case", "ours", "instead", "ours / instead", "goal", "reached")
 """Of the tables in a terminal, with every spread."""
-_PAGE_HEAD = ("case", "ours", "instead (ours / instead)", "goal")
+_INSTEAD = "instead (ours / instead)"
+"""A column of the page where a stage has something to compare with."""
 
 
 def with_figures(page: str, results: Mapping[str, Result]) -> str:
-    """`page` with its section between the two markers drawn again; the machine of most stages is named once."""
+    """`page` with its section between the two markers drawn again; most stages' day and machine are named once."""
     before, found, rest = page.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not found or not closed:
         raise ValueError(f"docs/benchmarks.md lacks the line {(END if found else BEGIN)!r}: put it back")
-    usual = Counter(result.machine for result in results.values()).most_common(1)
-    machine = usual[0][0] if usual else ""
-    sections = "\n".join([_section(result, machine) for result in results.values()])
-    return f"{before}{BEGIN}\n\nMeasured with {machine}, unless a stage says otherwise.\n\n{sections}{END}{after}"
+    day = _most(result.date for result in results.values())
+    machine = _most(result.machine for result in results.values())
+    sections = "\n".join([_section(result, day, machine) for result in results.values()])
+    measured = f"Measured on {day} with {machine}, unless a stage says otherwise."
+    return f"{before}{BEGIN}\n\n{measured}\n\n{sections}{END}{after}"
 
 
-def _section(result: Result, usual: str) -> str:
+def _most(values: Iterable[str]) -> str:
+    return next((value for value, _ in Counter(values).most_common(1)), "")
+
+
+def _section(result: Result, day: str, machine: str) -> str:
     """A stage, with the figures that have a goal or something to compare with; benchmarks.json has the others too."""
-    machine = "" if result.machine == usual else f", with {result.machine}"
+    figures = [figure for figure in result.figures if figure.goal or figure.peers]
+    head = ("case", "ours", *([_INSTEAD] if any(figure.peers for figure in figures) else []), "goal")
+    unusual = [result.date] if result.date != day else []
+    unusual += [f"with {result.machine}"] if result.machine != machine else []
     return "\n".join(
         [
             f"### {result.title}",
             "",
-            _line(_PAGE_HEAD),
-            _line("---" for _ in _PAGE_HEAD),
-            *(_line(_page_row(figure)) for figure in result.figures if figure.goal or figure.peers),
+            _line(head),
+            _line("---" for _ in head),
+            *(_line(cell for name, cell in _page_row(figure).items() if name in head) for figure in figures),
             "",
-            f"What limits it: {_first_sentence(result.limit)} ({result.date}, {result.seconds:.0f} s{machine}.)",
+            f"What limits it: {_first_sentence(result.limit)} ({', '.join([f'{result.seconds:.0f} s', *unusual])}.)",
             "",
         ]
     )
@@ -50,8 +59,8 @@ def _first_sentence(text: str) -> str:
     return " ".join(text.split()).split(". ")[0].removesuffix(".") + "."
 
 
-def _page_row(figure: Figure) -> Sequence[str]:
-    """One row a figure: medians of ours and of what it is compared with, and whether the goal is reached."""
+def _page_row(figure: Figure) -> Mapping[str, str]:
+    """One row a figure, by column: medians of ours and of what it is compared with, and whether the goal is reached."""
     instead = [
         f"{peer}: {number(median(figure.peers[peer]))} ({ratio(figure.ours, figure.peers[peer]):.2f})"
         for peer in _peers(figure)
@@ -60,7 +69,8 @@ def _page_row(figure: Figure) -> Sequence[str]:
     if figure.goal is not None and figure.goal.of:
         goal = goal.removesuffix(f" {figure.goal.of}")  # the first of those it is compared with
     ours = f"{number(median(figure.ours))} {figure.unit}"
-    return figure.case, ours, "; ".join(instead), f"{goal}: {reached.replace(': ', ', ')}" if goal else ""
+    told = f"{goal}: {reached.replace(': ', ', ')}" if goal else ""
+    return {"case": figure.case, "ours": ours, _INSTEAD: "; ".join(instead), "goal": told}
 
 
 def _peers(figure: Figure) -> Sequence[str]:

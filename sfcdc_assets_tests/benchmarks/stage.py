@@ -30,8 +30,8 @@ class Goal:
         return value >= self.bound if self.at_least else value <= self.bound
 
     def text(self, unit: str) -> str:
-        """The goal as a short phrase: "at least 6 × fastavro", "at most 4 s"."""
-        side = "at least" if self.at_least else "at most"
+        """The goal as a short phrase: "≥ 6 × fastavro", "≤ 4 s"."""
+        side = "≥" if self.at_least else "≤"
         return f"{side} {self.bound:g} × {self.of}" if self.of else f"{side} {self.bound:g} {unit}"
 
 

@@ -49,7 +49,7 @@ def test_the_page_says_what_was_not_reached() -> None:
         "before\n<!-- figures: written by `make bench` from benchmarks.json -->\n<!-- end of figures -->\nafter",
         {"apply": RESULT},
     )
-    assert "| 60 fields | 3 s | MERGE: 1 (2.00) | at most 1.5 ×: no, 2 |" in page
+    assert "| 60 fields | 3 s | MERGE: 1 (2.00) | ≤ 1.5 ×: no, 2 |" in page
     assert page.startswith("before\n")
     assert page.endswith("\nafter")
 
