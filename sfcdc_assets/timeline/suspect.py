@@ -23,7 +23,7 @@ class Reason(StrEnum):
     GAP_UNDELETE = "GAP_UNDELETE"
     """Salesforce could not make the event of an undelete."""
     GAP_OVERFLOW = "GAP_OVERFLOW"
-    """A transaction had more changes than events are made for; speaks of the entity."""
+    """A transaction had more changes than events are made for."""
     WILDCARD = "wildcard"
     """An event for all records of the entity, such as after a field's type was changed."""
     UNPROVEN_DIFF = "unproven_diff"
@@ -45,41 +45,39 @@ class Reason(StrEnum):
     UNKNOWN_CHANGE_TYPE = "unknown_change_type"
     """A change type this package does not know, or whose content Salesforce does not document."""
     LOST_CHECKPOINT = "lost_checkpoint"
-    """The stream's checkpoint was refused or the org changed; speaks of the entity."""
+    """The stream's checkpoint was refused, or the org changed."""
     MISSED_EVENTS = "missed_events"
-    """Changes of the entity may have raised no event for a while: it was off its channel, or its member had a filter;
-    speaks of the entity."""
+    """Changes of the entity may have raised no event for a while: it was off its channel, or a filter was set."""
     OFF_CHANNEL = "off_channel"
-    """The channel does not carry the entity any more, so its changes raise no event; speaks of the entity, which is
-    read again when it is back."""
+    """The channel does not carry the entity any more, so its changes raise no event. It is read again when it is
+    back."""
     MISSING_VALUE = "missing_value"
     """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
     group is not known. What the event does tell is applied; what follows waits."""
     SILENT_CHANGE = "silent_change"
-    """An event of another record has changed this one too: the contact of an account that became a person, or the loser
-    of a merge, whose own event says no more than that it is deleted. Or a copy shows the record as of later than an
-    event that came after the copy: which of the two is newer, only another read shows for certain."""
+    """An event of another record has changed this one too, or a copy shows the record as of later than an event that
+    came after the copy. The first: the contact of an account that became a person, or the loser of a merge, whose own
+    event says no more than that it is deleted. The second: which of the two is newer, only another read shows."""
     NEW_FIELD = "new_field"
-    """A field appeared that records may have had values in before any event reported it; speaks of the entity, whose
-    events go on."""
+    """A field appeared that records may have had values in before any event reported it."""
     RETYPED_FIELD = "retyped_field"
-    """A field's type, length or scale was changed, which may change values without an event; speaks of the entity."""
+    """A field's type, length or scale was changed, which may change values without an event."""
     STALE_SNAPSHOT = "stale_snapshot"
     """A snapshot showed the record as it was before its last event, or not at all though the event says it is there."""
     UNREADABLE_ROW = "unreadable_row"
     """A snapshot's row of the record holds a value that is none of its field's type."""
     VANISHED = "vanished"
-    """A read of the org shows so many fewer records that it is not believed; speaks of the entity, whose events go on.
-    A person accepts it, or a later read is believed."""
+    """A read of the org shows so many fewer records that it is not believed. A person accepts it, or a later read is
+    believed."""
     VIEW_ALL_MISSING = "view_all_missing"
-    """The entity is to be read, and the user is known not to be shown all its records; speaks of the entity, whose
-    events go on until a snapshot is needed for them."""
+    """The entity is to be read, and the user is known not to be shown all its records. Its events go on until a
+    snapshot is needed for them."""
     NOT_READABLE = "not_readable"
-    """The org does not let the user read the entity; speaks of it. Then its events do not come either, so it is read
-    whole when that has ended."""
+    """The org does not let the user read the entity. Then its events do not come either, so it is read whole when that
+    has ended."""
     OTHER_CHANNEL = "other_channel"
-    """Another channel than before feeds the entity from this position on, or polls do; speaks of the entity. Nothing is
-    in doubt: the snapshot at this position is what ends it, and the entry says when that was."""
+    """Another channel than before feeds the entity from this position on, or polls do. Nothing is in doubt: the
+    snapshot at this position is what ends it, and the entry says when that was."""
     DRIFT = "drift"
     """An audit found the row to differ from the org, or an enriched event carried another value than the row has."""
 

@@ -1,12 +1,14 @@
 """Tables within pages whose texts are the code's: what settings mean, what a row's own columns hold, what each reason
-for a suspect does, which faults and checks there are, what each folder of the package is for. Each stands between two
-comments, and `make reference` writes it."""
+for a suspect means and does, which faults and checks there are, what each folder of the package is for. Each stands
+between two comments, and `make reference` writes it."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from sfcdc_assets.emulator.faults.rest_faults import REFUSALS, RestFault
 from sfcdc_assets.emulator.pubsub.refusal_codes import CODES
 from sfcdc_assets.orchestration.checks.evaluations import CHECKS
 from sfcdc_assets.schema_evolution.column_descriptions import OF_THE_SYSTEM
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR
 from sfcdc_assets.timeline.version_columns import END_COLUMNS, SYSTEM_COLUMNS
 from sfcdc_assets_tests.docs.settings_reference import settings_table
@@ -71,9 +74,7 @@ def _columns(schema: pa.Schema) -> str:
 
 def _places() -> str:
     def sentence(name: str) -> str:
-        paragraph, *_ = (ast.get_docstring(ast.parse(NAMES[name].read_text())) or "").split("\n\n")
-        text = " ".join(paragraph.split())
-        return re.split(r"(?<=[^.]\.) (?=[A-Z])", text, maxsplit=1)[0]
+        return _first_sentence(ast.get_docstring(ast.parse(NAMES[name].read_text())) or "")
 
     folders = {name: NAMES[name].name == "__init__.py" for name in ORDER}
     rows = (
@@ -83,20 +84,36 @@ def _places() -> str:
     return _table("place | what is there", rows)
 
 
+def _first_sentence(docstring: str) -> str:
+    paragraph, *_ = docstring.split("\n\n")
+    return re.split(r"(?<=[^.]\.) (?=[A-Z])", " ".join(paragraph.split()), maxsplit=1)[0]
+
+
+def _meanings() -> dict[str, str]:
+    """Each reason's first sentence, which stands below its name."""
+    (of_class,) = ast.parse(inspect.getsource(Reason)).body
+    assert isinstance(of_class, ast.ClassDef)
+    return {
+        Reason[ast.unparse(before.targets[0])]: _first_sentence(ast.literal_eval(ast.unparse(said)))
+        for before, said in pairwise(of_class.body)
+        if isinstance(before, ast.Assign) and isinstance(said, ast.Expr)
+    }
+
+
 def _reasons() -> str:
-    """A row for each behaviour, with the reasons that have it."""
-    reasons: dict[tuple[str, ...], list[str]] = {}
-    for reason, each in BEHAVIOUR.items():
-        does = (
-            _ABOUT[each.about],
-            each.raised_by,
-            _WAITS[each.blocks, each.marks],
-            each.answered_by,
-        )
-        reasons.setdefault(does, []).append(f"`{reason.value}`")
+    meanings = _meanings()
     return _table(
-        "reason | suspect | noticed by | later events wait, rows are marked `_in_doubt` | answered by",
-        ((", ".join(names), *does) for does, names in reasons.items()),
+        "reason | what was seen | suspect | later events wait, rows are marked `_in_doubt` | answered by",
+        (
+            (
+                f"`{reason.value}`",
+                meanings[reason],
+                _ABOUT[each.about],
+                _WAITS[each.blocks, each.marks],
+                each.answered_by,
+            )
+            for reason, each in BEHAVIOUR.items()
+        ),
     )
 
 
