@@ -6,6 +6,7 @@ was forgotten is found again by whoever looks next.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +27,8 @@ from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgU
 from sfcdc_assets.schema_evolution.column_check import look_at_columns
 from sfcdc_assets.settings.channel_kinds import feeds_entities
 
+log = logging.getLogger(__name__)
+
 _NOT_NOTED = object()
 
 
@@ -44,7 +47,8 @@ def entity_channels(
     is acted on and noted (`membership`). Channels that carry no change events have no entities.
 
     An org that takes no more API requests today, or answers none, still delivers events: then these are the entities
-    that are copied, on the channels that they were copied on. Where none is, what the org fails with is raised.
+    that are copied, on the channels that they were copied on, which a warning says. Where none is, what the org fails
+    with is raised.
     """
     channels = [channel for channel in channels if feeds_entities(channel)]
     raw_events = RawEvents.open(warehouse)
@@ -55,6 +59,7 @@ def entity_channels(
         copied = _copied(warehouse, channels, wanted)
         if not copied and not isinstance(error, ApiLimitReached):
             raise
+        log.warning("Which objects the channels carry cannot be asked, so the copied ones are followed: %s", error)
         return copied
     found: dict[str, str] = {}
     for channel in channels:

@@ -102,14 +102,15 @@ def test_suspect_records_hold_up_no_entitys_events_for_longer_than_the_short_pat
     assert suspects(weather, *ENTITIES) == 0
 
 
-def test_a_run_of_a_sensor_knows_its_entities_although_the_org_lists_no_members(
-    weather: Stream, server: CodeServer
+def test_a_run_of_a_sensor_knows_its_entities_although_the_org_lists_no_members_and_says_so(
+    weather: Stream, server: CodeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with black_hole(weather), unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)):
         began = weather.clock.monotonic()
         known = entity_channels(weather.warehouse, [CHANNEL], [], weather.connected.members)
         assert weather.clock.monotonic() - began <= BEGINNING_SECONDS + A_LITTLE
     assert known == dict.fromkeys(ENTITIES, CHANNEL)
+    assert "cannot be asked, so the copied ones are followed: " in caplog.text
 
 
 def test_a_first_run_still_says_that_the_org_does_not_answer(tmp_path: Path) -> None:

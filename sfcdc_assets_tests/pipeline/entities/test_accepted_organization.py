@@ -61,4 +61,4 @@ def test_an_object_that_the_org_before_had_polled_and_the_accepted_one_has_in_it
     accepted = CliRunner().invoke(app, command)
     assert accepted.exit_code == 0, accepted.output
     suspects = {(each["reason"], each["status"]) for each in ledger(ours, "Account") if each["record_id"] == "*"}
-    assert suspects == {("lost_checkpoint", "healed")}
+    assert suspects == {("lost_checkpoint", "healed"), ("other_channel", "healed")}
