@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
 
 ALL_FIELDS = ("*",)
 """Any field may change without a stamp."""
@@ -165,7 +164,6 @@ KNOWN_OBJECTS = (
 )
 
 
-@lru_cache(maxsize=10_000)
 def known_object(name: str) -> KnownObject:
     """Return what is known of an object; a row that says nothing where nothing is."""
     return next((each for each in KNOWN_OBJECTS if each.fits(name)), _LIKE_OTHERS)
