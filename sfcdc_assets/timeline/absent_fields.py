@@ -28,8 +28,8 @@ def without_untold_nulls(changes: pl.DataFrame, columns: Sequence[Column]) -> pl
         if is_absent.any():
             cell = pl.element().struct
             is_null = pl.all_horizontal(cell.field(member).is_null() for member in MEMBERS)
-            told = pl.col("cells").list.filter(~(cell.field("column").is_in(indexes) & is_null))
-            changes = changes.with_columns(pl.when(pl.Series(is_absent)).then(told).otherwise("cells").alias("cells"))
+            kept = pl.col("cells").list.filter(~(cell.field("column").is_in(indexes) & is_null))
+            changes = changes.with_columns(pl.when(pl.Series(is_absent)).then(kept).otherwise("cells").alias("cells"))
     return changes
 
 

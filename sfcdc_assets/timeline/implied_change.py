@@ -183,8 +183,8 @@ def hidden_changes(
     at, before the `blocked` ones; and those that come after the watermark `position`, after the blocked ones.
 
     `rows`: those of before; `seen_until`: as in `OrgRead`. A row that differs from its read may hide one too, whatever
-    the record's stamp is. A change of before that, which the stream should have told
-    of, disproves it for its record: nothing is certain after the last change known.
+    the record's stamp is. A change of before that, which the stream should have
+    reported, disproves it for its record: nothing is certain after the last change known.
     """
     known = rows.filter(pl.col("_change_type").is_not_null()).select(
         "Id", pl.col("_commit_timestamp").alias("known"), STANDS_AT.alias("stands_at")

@@ -69,8 +69,8 @@ def _page_row(figure: Figure) -> Mapping[str, str]:
     if figure.goal is not None and figure.goal.of:
         goal = goal.removesuffix(f" {figure.goal.of}")  # the first of those it is compared with
     ours = f"{number(median(figure.ours))} {figure.unit}"
-    told = f"{goal}: {reached.replace(': ', ', ')}" if goal else ""
-    return {"case": figure.case, "ours": ours, _INSTEAD: "; ".join(instead), "goal": told}
+    of_goal = f"{goal}: {reached.replace(': ', ', ')}" if goal else ""
+    return {"case": figure.case, "ours": ours, _INSTEAD: "; ".join(instead), "goal": of_goal}
 
 
 def _peers(figure: Figure) -> Sequence[str]:

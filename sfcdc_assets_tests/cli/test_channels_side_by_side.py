@@ -118,11 +118,11 @@ def test_what_a_channel_failed_with_is_said_at_once_while_others_are_still_read(
     said: list[str] = []
     with pytest.raises(SfcdcError) as failed:
         sync_channels(pipeline.instance, until_caught_up=True, report=said.append)
-    told = [number for number, line in enumerate(said) if " ".join(str(failed.value).split()) in line]
+    at = [number for number, line in enumerate(said) if " ".join(str(failed.value).split()) in line]
     last_done = max(number for number, line in enumerate(said) if line.startswith(f"{CHANNEL}: "))
-    assert len(told) == 1
-    assert told[0] < last_done
-    assert "other channels go on" in said[told[0]]
+    assert len(at) == 1
+    assert at[0] < last_done
+    assert "other channels go on" in said[at[0]]
 
 
 def test_each_failure_has_its_own_line(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:

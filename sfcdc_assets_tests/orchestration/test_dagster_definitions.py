@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -67,6 +68,18 @@ def test_loading_the_definitions_needs_no_settings_and_no_java_and_writes_nothin
     assert list(tmp_path.iterdir()) == []
 
 
+def in_a_process_of_its_own(script: str, folder: Path, settings: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+
+
 def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(tmp_path: Path) -> None:
     script = (
         "import dagster as dg; from sfcdc_assets.definitions import ASSETS, defs\n"
@@ -75,19 +88,13 @@ def test_several_channels_are_an_asset_and_a_sensor_each_above_the_same_layers(t
         "above = graph.get(dg.AssetKey(['salesforce', 'raw_events'])).parent_keys\n"
         "print(sorted(key.path[-1] for key in above), [sensor.name for sensor in defs.sensors])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
+    result = in_a_process_of_its_own(
+        script,
+        tmp_path,
+        {
             "SFCDC_CHANNELS": "/data/Sales__chn, cometd:/data/ChangeEvents,/data/Foo__ChangeEvent,managed:Own,"
             "/data/Sales__chn,managed:/event/Own",
         },
-        capture_output=True,
-        text=True,
-        timeout=BOUND_SECONDS,
-        check=False,
     )
     channels = ["Sales__chn", "ChangeEvents", "Foo__ChangeEvent", "managed_Own"]
     assert result.returncode == 0, result.stderr
@@ -110,19 +117,13 @@ def test_polled_objects_are_one_more_way_into_the_same_graph_with_one_sensor_for
         "specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}\n"
         "print(sorted(specs)); print(specs['salesforce/objects'].description)"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
+    result = in_a_process_of_its_own(
+        script,
+        tmp_path,
+        {
             "SFCDC_CHANNELS": "/data/ChangeEvents",
             "SFCDC_POLL": "Contract, Order*, Asset",
         },
-        capture_output=True,
-        text=True,
-        timeout=BOUND_SECONDS,
-        check=False,
     )
     assert result.returncode == 0, result.stderr
     above, sensors, specs, described = result.stdout.splitlines()
