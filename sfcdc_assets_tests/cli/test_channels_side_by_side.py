@@ -12,7 +12,7 @@ import pytest
 
 from sfcdc_assets import open_cut
 from sfcdc_assets.apply.record_cut import AHEAD
-from sfcdc_assets.cli.local_dagster import channel_turn
+from sfcdc_assets.cli.local_dagster import channel_turn, local_runs
 from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
 from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
 from sfcdc_assets.cli.syncing.verify_topics import compare_topics
@@ -176,6 +176,20 @@ def test_what_dagster_itself_fails_with_stays_with_its_channel(
         sync(pipeline)
     other = "Contact" if first == CHANNEL else "Account"
     pipeline.assert_equal_to_the_org([other])
+
+
+def test_what_dagster_itself_fails_with_while_files_are_packed_keeps_no_view_from_being_written(
+    synced: EmulatedPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object) -> str:
+        raise OSError("database is locked")
+
+    views = tmp_path / "views.duckdb"
+    monkeypatch.setenv("SFCDC_VIEWS_FILE", str(views))
+    monkeypatch.setattr(local_runs, "why_not_packed", locked)
+    with pytest.raises(UnexpectedFailure, match=r"Small files.*database is locked"):
+        sync(synced)
+    assert views.exists()
 
 
 @pytest.mark.parametrize("code", ["service.unavailable", "service.auth.error"])

@@ -7,7 +7,7 @@ one after another. `sync_channels` ends when its channels are done, `watch_chann
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
 
@@ -29,6 +29,9 @@ from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets.spark.early_start import EarlySpark
+
+PAYLOADS, SMALL_FILES, VIEWS = "Payloads", "Small files", "The views in files"
+"""What keeps the warehouse in order, as a failure names it."""
 
 INSTANCE_SECONDS = 3_600.0
 """Without DAGSTER_HOME an instance is in memory, and grows with each run: a watch has another one so often."""
@@ -118,12 +121,16 @@ def sync_channels(
 
         drive(readings, lambda: instance, after)
     failures = [failure for sync in syncs.values() for failure in sync.failures]
-    failures += drop_payloads(instance, settings, report)
-    pack(instance, settings, report)
-    failures += read_formulas(instance, settings, report)
-    written = outcome_of(write_views, instance, settings, report)
-    if isinstance(written, Exception):
-        failures.append(failure_of("The views in files", written))
+    beside: Mapping[str, Callable[[], object]] = {
+        PAYLOADS: lambda: raise_all(drop_payloads(instance, settings, report)),
+        SMALL_FILES: lambda: pack(instance, settings, report),
+        "Formula fields": lambda: raise_all(read_formulas(instance, settings, report)),
+        VIEWS: lambda: write_views(instance, settings, report),
+    }
+    for what, work in beside.items():
+        outcome = outcome_of(work)
+        if isinstance(outcome, Exception):
+            failures.append(failure_of(what, outcome))
     raise_all(failures)
     return [turn for sync in syncs.values() for turn in sync.turns]
 
@@ -184,7 +191,7 @@ class _Housekeeping:
             self._held.close()
             self._instance = self._held.enter_context(dagster_instance())
             self._ends_at, self._look_at = now + INSTANCE_SECONDS, now
-            self._try("Payloads", partial(self._drop_payloads, self._instance))
+            self._try(PAYLOADS, partial(self._drop_payloads, self._instance))
         return self._instance
 
     def look(self) -> None:
@@ -192,8 +199,8 @@ class _Housekeeping:
         instance, now = self.instance(), clock.current().monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
-            self._try("Small files", partial(pack, instance, self._settings, self._report))
-            self._try("The views in files", partial(self._write_views, instance))
+            self._try(SMALL_FILES, partial(pack, instance, self._settings, self._report))
+            self._try(VIEWS, partial(self._write_views, instance))
             self._formulas.look()
 
     def _drop_payloads(self, instance: dg.DagsterInstance) -> None:
