@@ -47,7 +47,7 @@ class Rivals:
 
     def __init__(self, of: LargeEntity, folder: Path) -> None:
         self.of, self._folder = of, folder
-        self.pairs = {BEST: MergePair(folder / "unstreamed", of, streamed=False)}
+        self.pairs = {BEST: MergePair.like(of, folder / "unstreamed", streamed=False)}
 
     def add_default(self) -> None:
         """From now on the default pair takes part, with the tables as they are."""

@@ -27,29 +27,42 @@ VALID_FROM, VALID_TO, IS_SET = "_valid_from", "_valid_to", "is_set_"
 
 
 class MergePair:
-    """The two tables, with the entity's rows as they are: their files are the entity's own, by another name."""
+    """The two tables, in a folder where they are already."""
 
-    def __init__(self, folder: Path, of: LargeEntity, *, streamed: bool) -> None:
-        self.folder, self._of, self._streamed = folder, of, streamed
-        # A column that a file lacks is null: every version is open.
-        self._versions = of.row_schema.append(pa.field(VALID_TO, of.row_schema.field(VALID_FROM).type))
+    def __init__(self, folder: Path, names: Sequence[str], row_schema: pa.Schema, *, streamed: bool) -> None:
+        """`names`: the fields; `row_schema`: `Id`, these, and `_valid_from`."""
+        self.folder, self.names, self.row_schema, self._streamed = folder, names, row_schema, streamed
+        self._versions = row_schema.append(pa.field(VALID_TO, row_schema.field(VALID_FROM).type))
         self._current, self._history = str(folder / "current"), str(folder / "history")
-        if not folder.exists():
-            self._make(self._current, of.row_schema)
-            self._make(self._history, self._versions)
+
+    @classmethod
+    def like(cls, of: LargeEntity, folder: Path, *, streamed: bool) -> MergePair:
+        """A pair with an entity's rows as they are: its files are the entity's own, by another name."""
+        pair = cls(folder, of.names, of.row_schema, streamed=streamed)
+        # A column that a file lacks is null: every version is open.
+        for table, schema in ((pair._current, pair.row_schema), (pair._history, pair._versions)):
+            _link(of, table, schema)
+        return pair
+
+    @classmethod
+    def made(cls, rows: pa.Table, names: Sequence[str], folder: Path) -> MergePair:
+        """A pair with these rows, each its record's only version so far."""
+        pair = cls(folder, names, rows.schema, streamed=False)
+        write_deltalake(pair._current, rows)
+        write_deltalake(pair._history, rows.append_column(VALID_TO, pa.nulls(len(rows), rows[VALID_FROM].type)))
+        return pair
 
     def twin(self, folder: Path, *, streamed: bool) -> MergePair:
         """Another pair, with the tables as they are now."""
         shutil.copytree(self.folder, folder, copy_function=os.link)
-        return MergePair(folder, self._of, streamed=streamed)
+        return MergePair(folder, self.names, self.row_schema, streamed=streamed)
 
     def apply(self, changes: pa.Table) -> None:
         """The changes (`folded`) become current, and the versions before them end."""
-        names = self._of.names
-        whens = {name: f"CASE WHEN s.{IS_SET}{name} THEN s.{name} ELSE t.{name} END" for name in names}
+        whens = {name: f"CASE WHEN s.{IS_SET}{name} THEN s.{name} ELSE t.{name} END" for name in self.names}
         merge = self._merge(self._current, changes, "t.Id = s.Id")
         merge = merge.when_matched_update(whens | {VALID_FROM: f"s.{VALID_FROM}"})
-        merge.when_not_matched_insert({name: f"s.{name}" for name in self._of.row_schema.names}).execute()
+        merge.when_not_matched_insert({name: f"s.{name}" for name in self.row_schema.names}).execute()
         ends = changes.select(["Id", VALID_FROM])
         closing = self._merge(self._history, ends, f"t.Id = s.Id and t.{VALID_TO} is null")
         closing.when_matched_update({VALID_TO: f"s.{VALID_FROM}"}).execute()
@@ -63,7 +76,7 @@ class MergePair:
         write_deltalake(self._history, new.collect().to_arrow(), mode="append")
 
     def current_rows(self) -> pl.LazyFrame:
-        return rows_of(self._current, self._of.row_schema)
+        return rows_of(self._current, self.row_schema)
 
     def versions(self) -> pl.LazyFrame:
         return rows_of(self._history, self._versions)
@@ -77,17 +90,19 @@ class MergePair:
         table = DeltaTable(path)
         return table.merge(rows, on, source_alias="s", target_alias="t", streamed_exec=self._streamed)
 
-    def _make(self, folder: str, schema: pa.Schema) -> None:
-        Path(folder).mkdir(parents=True)
-        made = DeltaTable.create(folder, schema)
-        root = Path(self._of.warehouse.uri(f"current_state/{ENTITY}"))
-        adds = []
-        for path, file in self._of.files().items():
-            os.link(root / path, Path(folder) / path)
-            ends = {"minValues": {"Id": file.statistics["min.Id"]}, "maxValues": {"Id": file.statistics["max.Id"]}}
-            statistics = json.dumps({"numRecords": file.rows, **ends, "nullCount": {"Id": 0}})
-            adds.append(AddAction(path, file.size, {}, int(time.time() * 1000), True, statistics))
-        made.create_write_transaction(adds, "append", made.schema())
+
+def _link(of: LargeEntity, folder: str, schema: pa.Schema) -> None:
+    """Make a table of the entity's files."""
+    Path(folder).mkdir(parents=True)
+    made = DeltaTable.create(folder, schema)
+    root = Path(of.warehouse.uri(f"current_state/{ENTITY}"))
+    adds = []
+    for path, file in of.files().items():
+        os.link(root / path, Path(folder) / path)
+        ends = {"minValues": {"Id": file.statistics["min.Id"]}, "maxValues": {"Id": file.statistics["max.Id"]}}
+        statistics = json.dumps({"numRecords": file.rows, **ends, "nullCount": {"Id": 0}})
+        adds.append(AddAction(path, file.size, {}, int(time.time() * 1000), True, statistics))
+    made.create_write_transaction(adds, "append", made.schema())
 
 
 def folded(of: LargeEntity, changes: Sequence[Change], times: Sequence[object]) -> pa.Table:

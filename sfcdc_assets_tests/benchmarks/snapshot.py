@@ -9,13 +9,10 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import resource
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +26,9 @@ from sfcdc_assets.org_connection.run_context import no_spark
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.benchmarks.client_process import run_client
 from sfcdc_assets_tests.benchmarks.served_org import ServedOrg, served_org
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
-from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.run_contexts import run_on
 
 ENTITY = "Contact"
@@ -75,14 +72,9 @@ def measure(quick: bool) -> Sequence[Figure]:
     ]
 
 
-def _client(org: ServedOrg, who: str, target: Path) -> dict[str, float]:
-    command = [sys.executable, "-W", "ignore", "-m", "sfcdc_assets_tests.benchmarks.snapshot", who, str(target)]
-    environment = {**os.environ, **org.settings, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise WrongAnswer(f"{who} failed: {done.stderr[-2000:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def _client(org: ServedOrg, who: str, target: Path) -> Mapping[str, float]:
+    module = "sfcdc_assets_tests.benchmarks.snapshot"
+    return run_client(module, who, str(target), settings=org.settings).said[-1]
 
 
 def _copy(warehouse: Warehouse) -> None:

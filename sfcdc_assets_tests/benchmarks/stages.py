@@ -11,6 +11,8 @@ STAGES: tuple[str, ...] = (
     "poll_and_land",
     "emulator",
     "snapshot",
+    "large_copy",
+    "catch_up",
     "apply_recent",
     "apply_anywhere",
     "wide",
@@ -34,7 +36,7 @@ STAGES: tuple[str, ...] = (
     "start",
 )
 
-WITH_PROCESSES = ("object_store", "cluster", "fresh", "first_tables", "footprint", "sync")
+WITH_PROCESSES = ("large_copy", "catch_up", "object_store", "cluster", "fresh", "first_tables", "footprint", "sync")
 """Those that start whole commands, a store or a cluster, for minutes at any size. `--quick` runs them when they are
 named; that their results are right, other tests show all the time."""
 
