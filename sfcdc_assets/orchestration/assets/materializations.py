@@ -72,11 +72,14 @@ def _input(instance: dg.DagsterInstance, key: dg.AssetKey, entity: str, at_most:
     and each one read is a large record."""
     wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[entity])
     for limit in (1, LOOKED_BACK):
-        for record in instance.fetch_materializations(wanted, limit=limit).records:
+        records = instance.fetch_materializations(wanted, limit=limit).records
+        for record in records:
             newest = record.asset_materialization
             found = (newest.tags or {}).get(DATA_VERSION_TAG) if newest else None
             if found is not None and found.isdigit() and int(found) <= at_most:
                 return found, str(record.storage_id)
+        if len(records) < limit:
+            break
     return DEFAULT_DATA_VERSION.value, NULL_EVENT_POINTER
 
 

@@ -75,6 +75,25 @@ def test_columns_are_reported_when_they_change_and_in_between_where(
     assert has_columns(report(instance, "Id", "Name", entity="Contact")), "each partition has its own"
 
 
+def test_the_event_log_is_not_asked_again_while_what_it_said_does(
+    instance: dg.DagsterInstance, clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, fetch = [0], dg.DagsterInstance.fetch_materializations
+
+    def counting(self: dg.DagsterInstance, *given: object, **named: object) -> object:
+        asked[0] += 1
+        return fetch(self, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(dg.DagsterInstance, "fetch_materializations", counting)
+    assert has_columns(report(instance, "Id"))
+    assert [has_columns(report(instance, "Id")) for _ in range(5)] == [False] * 5
+    assert asked == [2], "what a run was about to report may never have been stored"
+    assert has_columns(report(instance, "Id", "Name"))
+    assert asked == [3]
+    clock.advance(int(BUSY_SECONDS * 1000) + 1000)
+    assert has_columns(report(instance, "Id", "Name"))
+
+
 def test_they_are_repeated_after_a_day_and_sooner_where_it_is_calm(
     instance: dg.DagsterInstance, clock: SimulatedClock
 ) -> None:
