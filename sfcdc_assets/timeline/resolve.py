@@ -116,11 +116,12 @@ def _suspects_of_kind(met: pl.DataFrame) -> pl.DataFrame:
 
 
 def _suspects_of_unknown(met: pl.DataFrame) -> pl.DataFrame:
-    """Return updates of records that neither have a row nor were created earlier in the batch."""
+    """Return updates of records that neither have a row nor got one earlier in the batch: a delete makes one too, of a
+    record of which only the Id is known, and what follows it meets a deleted row in whatever batch it is."""
     if not met["row_position"].null_count():
         return NO_SUSPECTS
-    complete = pl.col("change_type").is_in(SETS_ALL)
-    born = met.filter(complete).group_by("record_id").agg(pl.col("position").min().alias("born"))
+    makes_a_row = pl.col("change_type").is_in((*SETS_ALL, "DELETE"))
+    born = met.filter(makes_a_row).group_by("record_id").agg(pl.col("position").min().alias("born"))
     updates = met.filter((pl.col("change_type") == "UPDATE") & pl.col("row_position").is_null())
     orphans = updates.join(born, on="record_id", how="left").filter(
         pl.col("born").is_null() | (pl.col("born") > pl.col("position"))

@@ -231,6 +231,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         is_missing = sources.stands_at < column.came_at
         marks[is_missing] = _SAYS_NOTHING
         if absence is not None:
+            marks[absence.is_absent] = _OPEN
             is_missing |= absence.is_absent
         of_column[column.name] = marks[sources.segments.last(marks != _SAYS_NOTHING)] == _PROVEN
         whole &= of_column[column.name] | is_missing

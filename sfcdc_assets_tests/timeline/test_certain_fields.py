@@ -208,6 +208,15 @@ def test_a_field_that_was_hidden_for_a_while_is_open_from_the_first_event_after_
         assert [each["Amount"] for each in found] == [2.5, 3.0, 3.0, 3.0, 4.0]
 
 
+def test_a_value_that_comes_when_its_field_is_known_to_be_hidden_is_not_certain_in_whatever_batches() -> None:
+    """It may have been sent before; what the next batch knows of it is the row, which says nothing of such a field."""
+    events = (CREATED, change("a", 2, unproven=["Name"]), change("a", 4, Amount=3.0), change("a", 5, Count=8))
+    for made in ([timeline(*events, columns=ABSENT)], in_batches(*events, columns=ABSENT)):
+        found = versions(*made)
+        assert [ALL - certain(each) for each in found] == [set(), {"Name"}, {"Name", "Amount"}, {"Name", "Amount"}]
+        assert found[-1]["Amount"] == 3.0
+
+
 def test_a_null_of_a_hidden_field_is_not_its_value_and_a_value_is() -> None:
     nulls = change("a", 3, Amount=None, Count=8), change("a", 4, "UNDELETE", **everything("y"))
     hidden = timeline(CREATED, *nulls, change("b", 5, "CREATE", **everything("z")), columns=ABSENT)

@@ -7,12 +7,15 @@ silent changes and without holes has none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any
 
-from sfcdc_assets.emulator.org.transaction import Transaction
+from sfcdc_assets.change_events.columns import Absence, columns_of_arrow_schema
+from sfcdc_assets.emulator.org.transaction import RecordChange, Transaction
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.timeline.untrusted_rows import SAYS_NOTHING
 from sfcdc_assets_tests.pipeline.lives.lives import Life
 from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of
@@ -111,7 +114,8 @@ class BlindSpots:
                 yield BlindSpot(silent.entity, None, name, since, read.done_at if read else inf, "silent change")
 
     def _hidden_fields(self) -> Iterator[BlindSpot]:
-        """What changes in a field while it is hidden: known when it changes again in sight, or is read again."""
+        """What changes in a field while it is hidden: known when it changes again in sight, or is read again. A null
+        that comes when the client has found it hidden may be one that hides, so it is not believed either."""
         since: dict[tuple[str, str, str], int] = {}
         for transaction in self._transactions:
             for change in transaction.changes:
@@ -120,12 +124,38 @@ class BlindSpots:
                 sets_all = change.change_type in SETS_ALL
                 for name in [f.name for f in definition.stored_fields] if sets_all else change.changed_fields:
                     cell = (change.entity, change.record_id, name)
-                    if name in hidden:
+                    if name in hidden or self._comes_as_null_of_a_hidden_field(transaction, change, name):
                         since.setdefault(cell, transaction.commit_timestamp)
                     elif cell in since:
                         yield self._hidden_spot(*cell, since.pop(cell), transaction.commit_timestamp)
         for cell, first in since.items():
             yield self._hidden_spot(*cell, first, inf)
+
+    def _comes_as_null_of_a_hidden_field(self, transaction: Transaction, change: RecordChange, name: str) -> bool:
+        if (change.after or {}).get(name) is not None:
+            return False
+        absences = self._absences(change.entity).get(name.lower(), ())
+        positions = self._positions[transaction.transaction_key, change.record_id] if absences else ()
+        return any(
+            each.since <= position and (each.until is None or position < each.until)
+            for each in absences
+            for position in positions
+        )
+
+    def _absences(self, entity: str) -> dict[str, tuple[Absence, ...]]:
+        """Of the columns that their entity's table says to have been absent, by their fields in small letters."""
+        table = CurrentState.open(self._life.warehouse, entity)
+        columns = columns_of_arrow_schema(table.schema) if table else ()
+        return {(each.field or each.name).lower(): each.absences for each in columns if each.absences}
+
+    @cached_property
+    def _positions(self) -> Mapping[tuple[str, str], Sequence[int]]:
+        """Transaction and record -> positions of the events about it."""
+        found: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for row in self._rows("raw_events"):
+            for record_id in row["record_ids"] or ():
+                found[row["transaction_key"], record_id].append(row["position"])
+        return found
 
     def _hidden_spot(self, entity: str, record_id: str, name: str, since: int, until: float) -> BlindSpot:
         read = self._first_reading(entity, name, since)
