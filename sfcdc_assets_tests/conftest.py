@@ -52,11 +52,11 @@ LONGEST_FIRST = (
     "pipeline/failures/test_killed_sync.py",
     "pipeline/apply/test_commit_point.py",
     "pipeline/failures/test_stopped_command.py",
-    "sensors/open_channels/",
+    "orchestration/sensors/open_channels/",
     "pipeline/",
     "cli/",
-    "sensors/",
-    "maintenance/",
+    "orchestration/sensors/",
+    "lake/maintenance/",
 )
 """Files, then folders of files, that take longest: begun last they would leave workers idle. What starts processes of
 its own waits for most of its time, and comes first of all, while other workers have files that do not."""

@@ -66,8 +66,6 @@ KEPT_AT_MOST = timedelta(days=5)
 """No event is kept for longer. One that was committed so long before a copy and comes after it is wrong about its time,
 which then proves nothing."""
 
-COLUMNS = ("position", "commit_timestamp", "received_at")
-
 
 @dataclass(frozen=True)
 class OlderEvents:
@@ -80,7 +78,8 @@ class OlderEvents:
 
 
 def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequence[int]) -> OlderEvents:
-    """Find which of the events (`COLUMNS`) are older than a copy of their entity, though they come after it.
+    """Find which of the events (`position`, `commit_timestamp`, `received_at`) are older than a copy of their entity,
+    though they come after it.
 
     `breaks`: positions at which the channel's checkpoint was lost. What came after a break and before the copy that
     answers it is not landed twice, so it is either newer than the copy before the break, or older than it; no value of

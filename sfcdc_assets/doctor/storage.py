@@ -10,7 +10,7 @@ from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.lake.delta import commit_probe
 from sfcdc_assets.lake.delta.commit_probe import commits_accepted, nearest_folder, probe_of
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.delta.table_reads import CHANGE_FEED, CHANGE_FEED_REFUSED
+from sfcdc_assets.lake.delta.table_snapshot import CHANGE_FEED, CHANGE_FEED_REFUSED
 from sfcdc_assets.lake.errors import CommitsNotAtomic, TableDamaged
 from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.lake.warehouse import Warehouse

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices.notice import Notice
 from sfcdc_assets.notices.outbox import Outbox, Queue
@@ -17,16 +16,12 @@ PATH = "notices/outbox.json"
 def kept_outbox(warehouse: Warehouse) -> Outbox:
     """Return what was kept; an empty one where there is nothing, or nothing that can be read. Raises what `read_note`
     raises."""
-    noted = read_note(warehouse, PATH)
-    try:
-        return Outbox() if noted is None else _of_json(json.loads(noted))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return Outbox()
+    return read_json(warehouse, PATH, _of_json, otherwise=Outbox())
 
 
 def keep_outbox(warehouse: Warehouse, outbox: Outbox) -> None:
-    """Keep it in the place of the one before. Raises what `put_note` raises."""
-    put_note(warehouse, PATH, json.dumps(_to_json(outbox), separators=(",", ":")).encode())
+    """Keep it in the place of the one before. Raises what `put_json` raises."""
+    put_json(warehouse, PATH, _to_json(outbox))
 
 
 def _to_json(outbox: Outbox) -> dict[str, Any]:

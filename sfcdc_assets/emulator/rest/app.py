@@ -1,4 +1,4 @@
-"""The REST side of an org as one ASGI application; `emulator/server.py` serves it over TLS on loopback."""
+"""The REST side of an org as one ASGI application; `emulator/serving/server.py` serves it over TLS on loopback."""
 
 from __future__ import annotations
 

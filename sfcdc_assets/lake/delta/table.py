@@ -1,7 +1,7 @@
 """One Delta table: open it, or create it.
 
-What can be done with a table that is open: `table_snapshot` (what its log says), `table_reads`, `table_commits`,
-`table_upkeep`.
+What can be done with a table that is open: `table_snapshot` (what its log says), `table_reads`, and
+`table_commits`, with what keeps a table small.
 """
 
 from __future__ import annotations

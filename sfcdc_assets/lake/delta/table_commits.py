@@ -13,7 +13,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from sfcdc_assets.lake.delta.commit_protocol import CommitProtocol
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile, PackedFiles
-from sfcdc_assets.lake.delta.table_reads import CHANGE_FEED, CHANGE_FEED_REFUSED
+from sfcdc_assets.lake.delta.table_snapshot import CHANGE_FEED, CHANGE_FEED_REFUSED
 from sfcdc_assets.lake.store.store_errors import FROM_STORE, no_room
 
 log = logging.getLogger(__name__)

@@ -150,7 +150,7 @@ class _Log:
 
 
 class _Versions:
-    """Those of a table that stay: the kept ones, and every one from `stays_from` on."""
+    """Those of a table that stay: the kept ones, and every one from a version on."""
 
     def __init__(
         self,

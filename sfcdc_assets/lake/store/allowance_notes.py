@@ -3,19 +3,15 @@ of the org."""
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/allowances.json"
 NOTED = ("DailyApiRequests", "DailyBulkV2QueryJobs", "DailyDeliveredPlatformEvents")
 """Those that a copy draws on, of the sixty that an org has."""
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,20 +26,15 @@ class AllowanceNote:
 def read_allowances(warehouse: Warehouse) -> dict[str, AllowanceNote]:
     """Return the notes by the names that Salesforce has; none where there are none, or they cannot be read. Raises what
     `read_note` raises."""
-    noted = read_note(warehouse, PATH)
-    try:
-        return {} if noted is None else {name: AllowanceNote(**each) for name, each in json.loads(noted).items()}
-    except (ValueError, TypeError, AttributeError):
-        return {}
+    return read_json(
+        warehouse, PATH, lambda noted: {name: AllowanceNote(**each) for name, each in noted.items()}, otherwise={}
+    )
 
 
 def note_allowances(warehouse: Warehouse, limits: Mapping[str, tuple[int, int]], now_ms: int) -> None:
     """Replace the notes by what the org has just said: name -> (maximum, remaining). That the warehouse does not take
     them fails nothing."""
     notes = {name: AllowanceNote(*limits[name], now_ms) for name in NOTED if name in limits}
-    if not notes:
-        return
-    try:
-        put_note(warehouse, PATH, json.dumps({name: asdict(each) for name, each in notes.items()}).encode())
-    except SfcdcError as error:
-        log.warning("It cannot be noted what the org allows: %s", error)
+    if notes:
+        with failing_nothing("what the org allows"):
+            put_json(warehouse, PATH, {name: asdict(each) for name, each in notes.items()})

@@ -6,33 +6,24 @@ reads says so here, at most once a minute: one small file for each channel, repl
 
 from __future__ import annotations
 
-import json
-import logging
-
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.channel_kinds import folder_of, kind_of
 
 FOLDER = "channels_read"
 NOTE_SECONDS = 60.0
 """A reader notes it this seldom: ticks come every five seconds, 17,000 a day."""
-log = logging.getLogger(__name__)
 
 
 def note_read(warehouse: Warehouse, channel: str, at_ms: int) -> None:
-    """Note that a reading of the channel has been answered (epoch ms, UTC). Raises what `put_note` raises."""
-    put_note(warehouse, _path_of(channel), json.dumps({"channel": channel, "read_at_ms": at_ms}).encode())
+    """Note that a reading of the channel has been answered (epoch ms, UTC). Raises what `put_json` raises."""
+    put_json(warehouse, _path_of(channel), {"channel": channel, "read_at_ms": at_ms})
 
 
 def last_read_ms(warehouse: Warehouse, channel: str) -> int | None:
     """Return when that was last noted; None where it never was, or cannot be read. Raises what `read_note` raises."""
-    noted = read_note(warehouse, _path_of(channel))
-    try:
-        return None if noted is None else int(json.loads(noted)["read_at_ms"])
-    except (ValueError, TypeError, KeyError):
-        return None
+    return read_json(warehouse, _path_of(channel), lambda noted: int(noted["read_at_ms"]), otherwise=None)
 
 
 def _path_of(channel: str) -> str:
@@ -53,7 +44,5 @@ class ReadNote:
         if now - self._noted_at < NOTE_SECONDS:
             return
         self._noted_at = now
-        try:
+        with failing_nothing(f"that {self._channel} was read"):
             note_read(self._warehouse, self._channel, clock.now_ms())
-        except SfcdcError as error:
-            log.warning("%s: it cannot be noted that the channel was read: %s", self._channel, error)

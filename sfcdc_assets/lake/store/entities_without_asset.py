@@ -6,41 +6,33 @@ on which others depend; a code server says so here, by channel, when it finds th
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Sequence
+from itertools import chain
 
-from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json, read_note, remove_note
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.channel_kinds import folder_of, kind_of
 
 FOLDER = "channels_read"
-log = logging.getLogger(__name__)
 
 
 def note_without_asset(warehouse: Warehouse, channel: str, entities: Sequence[str]) -> None:
     """Replace the list of a channel. That the warehouse does not take it fails nothing."""
     path = _path_of(channel)
-    try:
+    with failing_nothing(f"which entities of {channel} have no asset of their own yet"):
         if entities:
-            put_note(warehouse, path, json.dumps({"channel": channel, "entities": list(entities)}).encode())
+            put_json(warehouse, path, {"channel": channel, "entities": list(entities)})
         elif read_note(warehouse, path) is not None:
             remove_note(warehouse, path)
-    except SfcdcError as error:
-        log.warning("%s: it cannot be noted which entities have no asset of their own yet: %s", channel, error)
 
 
 def without_asset(warehouse: Warehouse, channels: Sequence[str]) -> tuple[str, ...]:
     """Return the entities of these channels, in order. Raises what `read_note` raises."""
-    found: set[str] = set()
-    for channel in channels:
-        noted = read_note(warehouse, _path_of(channel))
-        try:
-            found |= set() if noted is None else {str(each) for each in json.loads(noted)["entities"]}
-        except (ValueError, TypeError, KeyError):
-            continue
-    return tuple(sorted(found))
+    none: list[str] = []
+    found = (
+        read_json(warehouse, _path_of(each), lambda noted: list(map(str, noted["entities"])), none) for each in channels
+    )
+    return tuple(sorted({*chain.from_iterable(found)}))
 
 
 def _path_of(channel: str) -> str:

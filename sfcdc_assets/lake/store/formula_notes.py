@@ -6,17 +6,14 @@ A look that finds nothing due commits nothing. Without the note every entity is 
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/formulas.json"
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,20 +41,17 @@ class FormulaNotes:
 
 def read_formula_notes(warehouse: Warehouse) -> FormulaNotes:
     """Return the notes; empty ones where there are none, or they cannot be read. Raises what `read_note` raises."""
-    noted = read_note(warehouse, PATH)
-    try:
-        found = {} if noted is None else json.loads(noted)
-        return FormulaNotes(
-            {entity: FormulaNote(**each) for entity, each in found.get("entities", {}).items()},
-            tuple(found["time_zone"]) if found.get("time_zone") else None,
-        )
-    except (ValueError, TypeError, AttributeError):
-        return FormulaNotes()
+    return read_json(warehouse, PATH, _notes, otherwise=FormulaNotes())
+
+
+def _notes(noted: Any) -> FormulaNotes:
+    return FormulaNotes(
+        {entity: FormulaNote(**each) for entity, each in noted.get("entities", {}).items()},
+        tuple(noted["time_zone"]) if noted.get("time_zone") else None,
+    )
 
 
 def note_formulas(warehouse: Warehouse, notes: FormulaNotes) -> None:
     """Replace the notes. That the warehouse does not take them fails no reading."""
-    try:
-        put_note(warehouse, PATH, json.dumps(asdict(notes)).encode())
-    except SfcdcError as error:
-        log.warning("It cannot be noted that formula fields were read: %s", error)
+    with failing_nothing("that formula fields were read"):
+        put_json(warehouse, PATH, asdict(notes))

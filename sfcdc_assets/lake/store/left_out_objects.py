@@ -5,21 +5,18 @@ For `sfcdc status`, which asks no org, and so that what the org has refused to a
 
 from __future__ import annotations
 
-import json
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/left_out_objects.json"
 BELIEVED_MS = 7 * 86_400_000
 """How long a refusal is believed: the org may have another release then, or the user other permissions."""
 _LOCK = threading.Lock()
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,21 +49,17 @@ def note_refused(warehouse: Warehouse, entity: str, why: str, now_ms: int) -> No
 
 
 def _read(warehouse: Warehouse) -> LeftOut:
-    noted = read_note(warehouse, PATH)
-    try:
-        found = json.loads(noted) if noted is not None else {}
-        refused = {entity: (str(why), int(at_ms)) for entity, (why, at_ms) in found.get("refused", {}).items()}
-        return LeftOut(refused, {entity: str(why) for entity, why in found.get("objects", {}).items()})
-    except (ValueError, TypeError, AttributeError):
-        return LeftOut()
+    return read_json(warehouse, PATH, _left_out, otherwise=LeftOut())
+
+
+def _left_out(noted: Any) -> LeftOut:
+    refused = {entity: (str(why), int(at_ms)) for entity, (why, at_ms) in noted.get("refused", {}).items()}
+    return LeftOut(refused, {entity: str(why) for entity, why in noted.get("objects", {}).items()})
 
 
 def _note(warehouse: Warehouse, change: Callable[[LeftOut], LeftOut]) -> None:
-    try:
-        with _LOCK:
-            before = _read(warehouse)
-            after = change(before)
-            if after != before:
-                put_note(warehouse, PATH, json.dumps(asdict(after)).encode())
-    except SfcdcError as error:
-        log.warning("It cannot be noted which objects are left out: %s", error)
+    with failing_nothing("which objects are left out"), _LOCK:
+        before = _read(warehouse)
+        after = change(before)
+        if after != before:
+            put_json(warehouse, PATH, asdict(after))

@@ -6,13 +6,15 @@ For what a process must leave behind for others and what is no row of a table: n
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,8 +22,10 @@ from sfcdc_assets.lake.errors import WarehouseNotWritable
 from sfcdc_assets.lake.store.object_stores import store_refusals
 from sfcdc_assets.lake.store.store_errors import FROM_STORE, reason_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.errors import SfcdcError
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def put_note(warehouse: Warehouse, path: str, content: pa.Buffer | bytes) -> None:
@@ -69,6 +73,30 @@ def remove_note(warehouse: Warehouse, path: str) -> None:
         return
     with suppress(FileNotFoundError), note_refusals(warehouse, path):
         warehouse.filesystem("").delete_file(path)
+
+
+def put_json(warehouse: Warehouse, path: str, value: Any) -> None:
+    """Write a note of JSON. Raises what `put_note` raises."""
+    put_note(warehouse, path, json.dumps(value).encode())
+
+
+def read_json(warehouse: Warehouse, path: str, of: Callable[[Any], T], otherwise: T) -> T:
+    """Return what `of` makes of a note's JSON; `otherwise` where there is no note, or one of which it can make nothing.
+    Raises what `read_note` raises."""
+    noted = read_note(warehouse, path)
+    try:
+        return otherwise if noted is None else of(json.loads(noted))
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return otherwise
+
+
+@contextmanager
+def failing_nothing(what: str) -> Iterator[None]:
+    """Log what cannot be noted because the warehouse does not take it: the work that the note is about is done."""
+    try:
+        yield
+    except SfcdcError as error:
+        log.warning("It cannot be noted %s: %s", what, error)
 
 
 def _is_folder(warehouse: Warehouse, path: str) -> bool:

@@ -6,17 +6,14 @@ changed up to a time, is noted here. Without the note the objects are asked once
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json, remove_note
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 
 PATH = "channels_read/polled_objects.json"
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -65,20 +62,16 @@ def failed_polls(warehouse: Warehouse, since_ms: int, wanted: Collection[str] = 
 
 def read_poll_notes(warehouse: Warehouse) -> dict[str, PollNote]:
     """Return the notes by object; none where there are none, or they cannot be read. Raises what `read_note` raises."""
-    noted = read_note(warehouse, PATH)
-    try:
-        return {} if noted is None else {entity: PollNote(**each) for entity, each in json.loads(noted).items()}
-    except (ValueError, TypeError, AttributeError):
-        return {}
+    return read_json(
+        warehouse, PATH, lambda noted: {entity: PollNote(**each) for entity, each in noted.items()}, otherwise={}
+    )
 
 
 def note_polls(warehouse: Warehouse, notes: Mapping[str, PollNote]) -> None:
     """Replace the notes of these objects. That the warehouse does not take them fails no poll."""
-    try:
+    with failing_nothing(f"that {counted(len(notes), 'object')} were polled"):
         every = {**read_poll_notes(warehouse), **notes}
-        put_note(warehouse, PATH, json.dumps({entity: asdict(each) for entity, each in every.items()}).encode())
-    except SfcdcError as error:
-        log.warning("It cannot be noted that %d objects were polled: %s", len(notes), error)
+        put_json(warehouse, PATH, {entity: asdict(each) for entity, each in every.items()})
 
 
 def forget_failures_of_others(warehouse: Warehouse, polled: Collection[str]) -> None:
@@ -105,21 +98,15 @@ class PollsStopped:
 
 def polls_stopped(warehouse: Warehouse) -> PollsStopped | None:
     """Return why the last reading of all objects failed; None where it did not. Raises what `read_note` raises."""
-    noted = read_note(warehouse, FAILED_PATH)
-    try:
-        return PollsStopped(**json.loads(noted)) if noted else None
-    except (ValueError, TypeError):
-        return None
+    return read_json(warehouse, FAILED_PATH, lambda noted: PollsStopped(**noted), otherwise=None)
 
 
 def note_polls_stopped(warehouse: Warehouse, why: str | None, now_ms: int) -> None:
     """Note why no object could be polled, None where they were. That the warehouse does not take it fails nothing."""
-    try:
+    with failing_nothing("whether objects were polled"):
         before = polls_stopped(warehouse)
         if why is None and before is not None:
             remove_note(warehouse, FAILED_PATH)
         elif why is not None and (before is None or before.why != why):
             since_ms = before.since_ms if before is not None else now_ms
-            put_note(warehouse, FAILED_PATH, json.dumps(asdict(PollsStopped(why, since_ms))).encode())
-    except SfcdcError as error:
-        log.warning("It cannot be noted whether objects were polled: %s", error)
+            put_json(warehouse, FAILED_PATH, asdict(PollsStopped(why, since_ms)))

@@ -3,21 +3,18 @@ so that it counts for every process that works on it. Without the note everythin
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from sfcdc_assets.lake.store.notes import put_note, read_note
+from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
 
 PATH = "channels_read/requests.json"
 HOUR_MS, DAY_HOURS = 3_600_000, 24
 FORMULAS, POLLS = "formulas", "polls"
 """What requests are made for; snapshots ask the org itself before each copy, whose price is a Bulk job."""
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -64,34 +61,31 @@ class RequestLedger:
 
 def read_ledger(warehouse: Warehouse) -> RequestLedger:
     """Return the ledger; an empty one where there is none, or it cannot be read. Raises what `read_note` raises."""
-    noted = read_note(warehouse, PATH)
-    try:
-        found = {} if noted is None else json.loads(noted)
-        return RequestLedger(
-            {purpose: _by_hour(spent) for purpose, spent in found.get("spent", {}).items()},
-            tuple(found["allowance"]) if found.get("allowance") else None,
-            {
-                purpose: Postponed(each["why"], int(each["since_ms"]), tuple(each["objects"]))
-                for purpose, each in found.get("postponed", {}).items()
-            },
-        )
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return RequestLedger()
+    return read_json(warehouse, PATH, _ledger, otherwise=RequestLedger())
+
+
+def _ledger(noted: Any) -> RequestLedger:
+    return RequestLedger(
+        {purpose: _by_hour(spent) for purpose, spent in noted.get("spent", {}).items()},
+        tuple(noted["allowance"]) if noted.get("allowance") else None,
+        {
+            purpose: Postponed(each["why"], int(each["since_ms"]), tuple(each["objects"]))
+            for purpose, each in noted.get("postponed", {}).items()
+        },
+    )
 
 
 def note_ledger(warehouse: Warehouse, ledger: RequestLedger, *purposes: str) -> None:
     """Write what is said of these purposes, and the allowance, into the ledger as others have left it. That the
     warehouse does not take it fails no reading."""
-    try:
+    with failing_nothing("how many API requests were made"):
         newest = read_ledger(warehouse)
         newest.allowance = max(ledger.allowance or (0, 0, 0), newest.allowance or (0, 0, 0), key=_said_at)
         for purpose in purposes:
             newest.spent[purpose] = ledger.spent.get(purpose, {})
             newest.postponed.pop(purpose, None)
             newest.postponed |= {purpose: ledger.postponed[purpose]} if purpose in ledger.postponed else {}
-        put_note(warehouse, PATH, json.dumps(asdict(newest)).encode())
-    except SfcdcError as error:
-        log.warning("It cannot be noted how many API requests were made: %s", error)
+        put_json(warehouse, PATH, asdict(newest))
 
 
 def _said_at(allowance: tuple[int, int, int]) -> int:
