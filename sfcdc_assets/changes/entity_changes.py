@@ -32,6 +32,7 @@ from sfcdc_assets.changes.reported_changes import (
     rows_schema,
 )
 from sfcdc_assets.changes.token import GONE, RESTORED, ChangesExpired, Token
+from sfcdc_assets.lake.delta.conditions import literal_time
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables import current_state, history
@@ -192,7 +193,7 @@ class EntityChanges:
 
     def _since_place(self, begins: str, ends: str, place: int | datetime, *, versions: bool) -> pa.Table:
         """`begins`, `ends`: the columns that say where, or when, a version does."""
-        literal = _literal(place) if isinstance(place, datetime) else place
+        literal = literal_time(place) if isinstance(place, datetime) else place
         after = as_rows(self._pair.current(f"{begins} > {literal}"), self._rows)
         chain = self._pair.superseded(f"{ends} > {literal}", self._rows)
         chain = chain.join(after.select("Id"), on="Id", how="semi", maintain_order="left")
@@ -283,7 +284,3 @@ def _of_then(
     first, rest = parted(chain, there)
     unchanged = there.join(first.select("Id"), on="Id", how="anti")
     return pl.concat([first, current.join(unchanged, on="Id", how="semi", maintain_order="left")]), rest
-
-
-def _literal(moment: datetime) -> str:
-    return f"arrow_cast('{moment.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -16,6 +16,7 @@ from sfcdc_assets.event_channels.push_topics.state_rows import CARRIED, ID, colu
 from sfcdc_assets.event_channels.push_topics.value_chain import LEFT, READ, Link, Observation, reads_of, value_chain
 from sfcdc_assets.explain.explain_event import opened
 from sfcdc_assets.explain.explanation import EXPLANATION, NotExplained, landing_columns, replay_text, texts_of
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.tables.audits import last_audits
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.landing_commit import LandingCommit, landing_commits
@@ -69,9 +70,8 @@ def _notifications(events: EventTable, record_id: str) -> list[dict[str, Any]]:
     names = [field.name for field in field_columns(events.table.schema)]
     if ID not in names:
         return []
-    quoted = record_id.replace("'", "''")
     columns = [*_ABOUT, "_rescued_data", *names]
-    rows: list[dict[str, Any]] = events.table.scan(columns, f"\"{ID}\" = '{quoted}'").to_pylist()
+    rows: list[dict[str, Any]] = events.table.scan(columns, f'"{ID}" = {literal(record_id)}').to_pylist()
     return [row for row in rows if row["event_type"] is not None]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.payload_form import header_of_payload
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.tables.erasure_receipts import ErasedRecords, erased_records
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.raw_events import RawEvents
@@ -78,11 +79,10 @@ class LandedBefore:
         self._until = raw_events.last_commit_timestamp(self._channel, self._broken_at) if lost else None
 
     def _landed(self, raw_events: RawEvents, since_ms: int, until_ms: int, erased: ErasedRecords) -> set[_Identity]:
-        quoted = self._channel.replace("'", "''")
         since, until = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (since_ms, until_ms))
         rows = raw_events.table.scan(
             list(_IDENTITY),
-            f"channel = '{quoted}' and position < {self._broken_at} "
+            f"channel = {literal(self._channel)} and position < {self._broken_at} "
             f"and commit_timestamp >= timestamp '{since}' and commit_timestamp <= timestamp '{until}'",
         )
         return {

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.sql.entity_views import EntityTables
@@ -159,10 +160,6 @@ def _function(
     return f"-- PREPARE {to.name(called)} FROM {query(f'CAST(? AS {parameter[1]})')}"
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def _of_spark(warehouse: Warehouse, schema: str) -> Script:
     def table(to: Script, called: str, path: str, _: pa.Schema) -> str:
         location = to.warehouse.uri(path).replace("\\", "\\\\").replace("'", "\\'")
@@ -178,8 +175,8 @@ def _of_spark(warehouse: Warehouse, schema: str) -> Script:
 
 def _of_trino(warehouse: Warehouse, schema: str) -> Script:
     def table(to: Script, called: str, path: str, _: pa.Schema) -> str:
-        names = f"schema_name => {_text(to.schema)}, table_name => {_text(called)}"
-        return f"CALL system.register_table({names}, table_location => {_text(to.warehouse.uri(path))})"
+        names = f"schema_name => {literal(to.schema)}, table_name => {literal(called)}"
+        return f"CALL system.register_table({names}, table_location => {literal(to.warehouse.uri(path))})"
 
     about = (
         "Trino; the session's catalog (USE) is one of the Delta Lake connector that lets tables be registered.",
@@ -201,8 +198,9 @@ def _of_snowflake(warehouse: Warehouse, schema: str) -> Script:
     def function(to: Script, called: str, parameter: tuple[str, str], query: str, columns: pa.Schema) -> str:
         returned = ", ".join(f"{to.name(each.name)} {to.type(each.type)}" for each in columns)
         given = f"{to.name(parameter[0])} {parameter[1]}"
-        text = query.replace("'", "''")
-        return f"CREATE OR REPLACE FUNCTION {to.of_schema(called)}({given}) RETURNS TABLE ({returned}) AS '{text}'"
+        return (
+            f"CREATE OR REPLACE FUNCTION {to.of_schema(called)}({given}) RETURNS TABLE ({returned}) AS {literal(query)}"
+        )
 
     about = (
         f"Snowflake, with a stage {schema}.warehouse at {warehouse.root}.",
@@ -214,8 +212,8 @@ def _of_snowflake(warehouse: Warehouse, schema: str) -> Script:
 
 def _of_postgres(warehouse: Warehouse, schema: str) -> Script:
     def table(to: Script, called: str, path: str, columns: pa.Schema) -> str:
-        typed = ", ".join(f"r[{_text(each.name)}]::{to.type(each.type)} AS {to.name(each.name)}" for each in columns)
-        location = _text(to.warehouse.uri(path))
+        typed = ", ".join(f"r[{literal(each.name)}]::{to.type(each.type)} AS {to.name(each.name)}" for each in columns)
+        location = literal(to.warehouse.uri(path))
         return f"CREATE OR REPLACE VIEW {to.of_schema(called)} AS SELECT {typed} FROM delta_scan({location}) AS r"
 
     def function(to: Script, called: str, parameter: tuple[str, str], query: str, columns: pa.Schema) -> str:
@@ -223,7 +221,7 @@ def _of_postgres(warehouse: Warehouse, schema: str) -> Script:
         given = f"{to.name(parameter[0])} {parameter[1]}"
         return (
             f"CREATE OR REPLACE FUNCTION {to.of_schema(called)}({given}) RETURNS TABLE ({returned}) "
-            f"LANGUAGE sql STABLE AS {_text(query)}"
+            f"LANGUAGE sql STABLE AS {literal(query)}"
         )
 
     about = (

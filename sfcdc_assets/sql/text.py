@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.readable_table import FilesOfPartition, ReadableTable
 
 _TYPES = {
@@ -30,7 +31,7 @@ def name(identifier: str) -> str:
 
 def value(text: str | None) -> str:
     """Write a text as a literal."""
-    return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
+    return "NULL" if text is None else literal(text)
 
 
 def values(texts: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
 from sfcdc_assets.lake.tables.organization import organization_of
@@ -57,8 +58,7 @@ _MEMBERS = Remembered[str, Mapping[str, Member | None]](most=100)
 
 def _members(warehouse: Warehouse, channel: str) -> Mapping[str, Member | None]:
     table = Table.open(warehouse, NAME)
-    quoted = channel.replace("'", "''")
-    rows = table.rows(predicate=f"channel = '{quoted}'") if table else []
+    rows = table.rows(predicate=f"channel = {literal(channel)}") if table else []
     owner = organization_of(warehouse) if rows else None
     newest = {row["entity_name"]: row for row in sorted(rows, key=_seen_at) if row["organization_id"] == owner}
     return MappingProxyType({entity: _member(row) for entity, row in newest.items()})

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.conditions import literal, literal_time
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.cut_retention import COLUMNS, CutRetention
@@ -171,7 +172,7 @@ def latest_cut(warehouse: Warehouse, channel: str, at: datetime | None = None) -
         return None
     early_enough = _of(channel)
     if at is not None:
-        early_enough += f" and commit_timestamp <= {_time(at)}"
+        early_enough += f" and commit_timestamp <= {literal_time(at)}"
         position = pc.max(table.scan(["position"], early_enough)["position"]).as_py()
         if position is None:
             return None
@@ -191,7 +192,8 @@ def prune_cuts(warehouse: Warehouse, retention: CutRetention, now: datetime) -> 
         gaps = _gaps(rows.filter(pl.col("channel") == channel))
         for start in range(0, len(gaps), GAPS_AT_ONCE):
             times = (
-                f"applied_at between {_time(first)} and {_time(last)}" for first, last in gaps[start:][:GAPS_AT_ONCE]
+                f"applied_at between {literal_time(first)} and {literal_time(last)}"
+                for first, last in gaps[start:][:GAPS_AT_ONCE]
             )
             forgotten += table.delete_rows(f"{_of(channel)} and ({' or '.join(times)})", {PRUNED: _ms(now)})
     return forgotten
@@ -210,7 +212,7 @@ def drop_cuts(warehouse: Warehouse, dropped: Sequence[Cut]) -> int:
 
 
 def _is_reached_at(cut: Cut) -> str:
-    return "applied_at is null" if cut.applied_at is None else f"applied_at = {_time(cut.applied_at)}"
+    return "applied_at is null" if cut.applied_at is None else f"applied_at = {literal_time(cut.applied_at)}"
 
 
 def pruned_at(warehouse: Warehouse) -> datetime | None:
@@ -234,11 +236,6 @@ def _ms(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _time(moment: datetime) -> str:
-    """Write a time as a literal. That of SQL has nanoseconds, with which no statistics of a file can be compared."""
-    return f"arrow_cast('{moment.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-
-
 def versions_in_cuts(warehouse: Warehouse) -> dict[str, frozenset[int]]:
     """Table -> its versions that cuts name. The cuts are read some at a time."""
     table = Table.open(warehouse, NAME)
@@ -258,8 +255,7 @@ def newest_cuts(warehouse: Warehouse) -> list[Cut]:
 
 
 def _of(channel: str) -> str:
-    quoted = channel.replace("'", "''")
-    return f"channel = '{quoted}'"
+    return f"channel = {literal(channel)}"
 
 
 def was_made_after(cut: Cut, table: Table | None) -> bool:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.key_ranges import IdRange
 from sfcdc_assets.key_ranges.range_rows import COUNTED, RowCounts
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, Checkpoint
@@ -70,7 +71,7 @@ def name_of(entity: str) -> str:
 def conditions_on_ids(record_ids: Sequence[str]) -> Iterator[str]:
     """Yield conditions of a scan that together name these records, `IDS_PER_SCAN` in each."""
     for start in range(0, len(record_ids), IDS_PER_SCAN):
-        listed = ", ".join("'" + each.replace("'", "''") + "'" for each in record_ids[start : start + IDS_PER_SCAN])
+        listed = ", ".join(map(literal, record_ids[start : start + IDS_PER_SCAN]))
         yield f"Id in ({listed})"
 
 

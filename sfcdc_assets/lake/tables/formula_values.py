@@ -19,6 +19,7 @@ from sfcdc_assets.change_events.columns import Column, columns_of_arrow_schema
 from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
 from sfcdc_assets.formulas.rereads import Values
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.conditions import literal_time
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.tables.earlier_formula_values import forget_earlier
@@ -84,7 +85,7 @@ class FormulaValues:
         """Return the records whose values were read then or later."""
         return {
             each
-            for part in self.table.batches(["Id"], f"{AS_OF} >= {_timestamp(moment)}")
+            for part in self.table.batches(["Id"], f"{AS_OF} >= {literal_time(moment)}")
             for each in part["Id"].to_pylist()
         }
 
@@ -178,7 +179,7 @@ class FormulaValues:
         """Remove the rows that a whole read, whose pages were committed as they came, has not brought; returns how many
         there were. Their records are gone, or the user does not see them any more. Raises `ConcurrentCommit`."""
         transactions = _remembered(followed, fingerprint, None)
-        removed = self.table.delete_rows(f"{AS_OF} < {_timestamp(began)}", transactions)
+        removed = self.table.delete_rows(f"{AS_OF} < {literal_time(began)}", transactions)
         if not removed:
             self.table.append(self.table.schema.empty_table(), transactions, {})
         return removed
@@ -239,7 +240,3 @@ def _ms(moment: datetime) -> int:
 
 def _time(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-def _timestamp(moment: datetime) -> str:
-    return f"arrow_cast('{moment.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

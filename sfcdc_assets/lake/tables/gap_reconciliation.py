@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.erasure_receipts import NONE, erased_records
@@ -235,8 +236,7 @@ class Ledger:
 
     def holding_positions(self, channel: str) -> list[int]:
         """Positions on a channel of all entries about the entity there ever were that events waited for, in order."""
-        quoted = channel.replace("'", "''")
-        of_entity = f"record_id = '{ENTITY}' and channel = '{quoted}'"
+        of_entity = f"record_id = '{ENTITY}' and channel = {literal(channel)}"
         others = ", ".join(f"'{reason}'" for reason in sorted(NOT_BLOCKING))
         rows = self.table.scan(["opened_position"], f"{of_entity} and reason not in ({others})")
         return sorted(set(rows["opened_position"].to_pylist()))

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.lake.delta.commit_protocol import RUN_ID
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.quarantine import Delivery
@@ -76,9 +77,9 @@ class LandedTable:
     def newest_received_ms(self, channel: str) -> int | None:
         """Return when the last event of the channel was received (ms, UTC); None where its last positions have none
         that can be read."""
-        quoted, position = channel.replace("'", "''"), self.last_position(channel)
+        quoted, position = literal(channel), self.last_position(channel)
         with suppress(TableDamaged):
-            rows = self.table.scan(["received_at"], f"channel = '{quoted}' and position > {position - RECENT}")
+            rows = self.table.scan(["received_at"], f"channel = {quoted} and position > {position - RECENT}")
             if rows.num_rows:
                 return int(pc.max(rows["received_at"]).as_py().timestamp() * 1000)
         return None

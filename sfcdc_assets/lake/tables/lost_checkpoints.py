@@ -10,6 +10,7 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, LAYER, Ledger
@@ -71,8 +72,7 @@ def lost_checkpoints(warehouse: Warehouse, channel: str) -> list[LostCheckpoint]
     table = Table.open(warehouse, NAME)
     if table is None:
         return []
-    quoted = channel.replace("'", "''")
-    rows = table.rows(predicate=f"channel = '{quoted}'")
+    rows = table.rows(predicate=f"channel = {literal(channel)}")
     return sorted((LostCheckpoint(**row) for row in rows), key=attrgetter("position"), reverse=True)
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -59,7 +60,7 @@ def settle_quarantine(
     settled, written = table.transaction_version(_settled(channel)) or 0, table.transaction_version(channel) or 0
     if written <= settled or "delivery" not in table.schema.names:
         return 0
-    of_channel = f"channel = '{_quoted(channel)}' and delivery is not null"
+    of_channel = f"channel = {literal(channel)} and delivery is not null"
     rows = table.scan(["position", "delivery"], f"{of_channel} and position > {settled} and position <= {checkpoint}")
     untrue = _untrue(rows, landed_among(channel, rows["position"].to_pylist()))
     upper = min(checkpoint, written)
@@ -77,7 +78,7 @@ def deliveries(warehouse: Warehouse, channel: str, first: int, last: int) -> lis
     table = Table.open(warehouse, NAME)
     if table is None or "delivery" not in table.schema.names:
         return []
-    within = f"channel = '{_quoted(channel)}' and position >= {first} and position <= {last}"
+    within = f"channel = {literal(channel)} and position >= {first} and position <= {last}"
     rows = table.scan(["position", "delivery"], f"{within} and delivery is not null")
     untrue = _untrue(rows, set())
     return [
@@ -118,17 +119,13 @@ def _settled(channel: str) -> str:
     return f"settled:{channel}"
 
 
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")
-
-
 def drop_quarantined_payloads(warehouse: Warehouse, channel: str, up_to: int) -> int:
     """Give up the payloads of a channel's events up to a position; returns how many there were. The reasons stay.
 
     Raises `ConcurrentCommit`.
     """
     table = Table.open(warehouse, NAME)
-    held = f"channel = '{_quoted(channel)}' and position <= {up_to} and payload is not null"
+    held = f"channel = {literal(channel)} and position <= {up_to} and payload is not null"
     if table is None or not table.scan(["position"], held).num_rows:
         return 0
     return table.set_null("payload", held, {})

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.data_files import DataFile, data_files
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
@@ -36,8 +37,8 @@ class RawEventReads:
         """Return those of the positions (few) at which the channel has an event."""
         if not positions:
             return set()
-        quoted, listed = channel.replace("'", "''"), ", ".join(str(position) for position in positions)
-        rows = self.table.scan(["position"], f"channel = '{quoted}' and position in ({listed})")
+        quoted, listed = literal(channel), ", ".join(str(position) for position in positions)
+        rows = self.table.scan(["position"], f"channel = {quoted} and position in ({listed})")
         return set(rows["position"].to_pylist())
 
     def files(self, entity: str, channel: str, after: int, up_to: int) -> tuple[DataFile, ...]:
@@ -85,9 +86,9 @@ class RawEventReads:
         if files.is_empty():
             return None
         first: int = files.select(pl.col("min.position").min()).item()
-        quoted = channel.replace("'", "''")
+        quoted = literal(channel)
         try:
-            rows = self.table.scan(["position", "received_at"], f"channel = '{quoted}' and position >= {first}")
+            rows = self.table.scan(["position", "received_at"], f"channel = {quoted} and position >= {first}")
         except TableDamaged:
             return first  # of a file that cannot be read only the log is left: all may be as late as its last event
         found: int | None = pc.min(rows.filter(pc.field("received_at") > since)["position"]).as_py()
@@ -144,8 +145,8 @@ class RawEventReads:
             }
             found = {each: self.table.scan(shown, where) for each, where in recent.items() if each in last}
             return {entity: rows.sort_by(newest_first).slice(0, count) for entity, rows in found.items()}
-        quoted, since = channel.replace("'", "''"), max(last.values(), default=0) - RECENT
-        rows = self.table.scan([*shown, "entity_name"], f"channel = '{quoted}' and position > {since}")
+        quoted, since = literal(channel), max(last.values(), default=0) - RECENT
+        rows = self.table.scan([*shown, "entity_name"], f"channel = {quoted} and position > {since}")
         rows = rows.combine_chunks().sort_by(newest_first)
         of_each = pl.DataFrame({"entity": rows["entity_name"]}).with_row_index().group_by("entity").agg(pl.col("index"))
         numbers = {entity: index[:count] for entity, index in of_each.iter_rows() if entity in entities}
@@ -210,9 +211,9 @@ class RawEventReads:
     def committed_at(self, channel: str, position: int) -> datetime | None:
         """Return when the org committed the channel's event at a position; None where there is none, or it cannot be
         read."""
-        quoted = channel.replace("'", "''")
+        quoted = literal(channel)
         with suppress(TableDamaged):
-            rows = self.table.scan(["commit_timestamp"], f"channel = '{quoted}' and position = {position}")
+            rows = self.table.scan(["commit_timestamp"], f"channel = {quoted} and position = {position}")
             return next(iter(rows["commit_timestamp"].to_pylist()), None)
         return None
 
@@ -229,8 +230,8 @@ class RawEventReads:
         beyond = of_channel.filter(pl.col("max.position") > position).select(pl.col("min.position").min()).item()
         times = [newest]
         if beyond is not None:
-            quoted = channel.replace("'", "''")
-            within = f"channel = '{quoted}' and position >= {beyond} and position <= {position}"
+            quoted = literal(channel)
+            within = f"channel = {quoted} and position >= {beyond} and position <= {position}"
             with suppress(TableDamaged):
                 times += self.table.scan(["commit_timestamp"], within)["commit_timestamp"].to_pylist()
         return max((time for time in times if time is not None), default=None)
@@ -305,8 +306,7 @@ def _as_read(table: Table, file: pl.DataFrame) -> pl.DataFrame:
 
 def of_entity(entity: str, channel: str) -> str:
     """Return the condition that selects the entity's events on a channel."""
-    name, of_channel = entity.replace("'", "''"), channel.replace("'", "''")
-    return f"entity_name = '{name}' and channel = '{of_channel}'"
+    return f"entity_name = {literal(entity)} and channel = {literal(channel)}"
 
 
 def _dropped(entity: str, channel: str) -> str:

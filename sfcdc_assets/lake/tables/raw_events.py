@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
+from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.landed_table import LandedTable
 from sfcdc_assets.lake.tables.quarantine import Delivery, deliveries
@@ -42,10 +43,9 @@ class RawEvents(RawEventReads, LandedTable):
         first, last = checkpoint.open_from, checkpoint.position
         if not first:
             return []
-        quoted = channel.replace("'", "''")
         rows = self.table.scan(
             ["position", "replay_id", "event_id", "payload"],
-            f"channel = '{quoted}' and position >= {first} and position <= {last}",
+            f"channel = {literal(channel)} and position >= {first} and position <= {last}",
         )
         landed = [
             Delivery(

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.conditions import literal_time
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -111,7 +112,7 @@ class RollingAudits:
         until = _time(now_ms) - KEPT
         table = Table.open(self._warehouse, NAME)
         if table is not None and self._rows and self._rows[0]["at"] < until - timedelta(days=1):
-            table.delete_rows(f"at < arrow_cast('{until.isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')", {})
+            table.delete_rows(f"at < {literal_time(until)}", {})
             self._rows = [row for row in self._rows if row["at"] >= until]
 
     @retry_on_conflict
