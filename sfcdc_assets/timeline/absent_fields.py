@@ -1,7 +1,8 @@
 """Fields that the object lacked for a while, or hid from the user: what is known of their values then, and after it.
 
 While a field is hidden its events carry null in place of its value, or nothing, so neither a null nor an event that
-does not name the field says anything of it. A value that an event does carry is one: it may have been sent before.
+does not name the field says anything of it. A value that an event does carry was sent before, and is applied; it is not
+certain, because nothing that follows it is, and the row alone has to say so to the next batch.
 """
 
 from __future__ import annotations

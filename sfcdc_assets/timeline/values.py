@@ -187,8 +187,8 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     A value is certain where a step proves it: an event that sets its column, a create or undelete, a read that shows
     the record. It stays so until an event that changes it without saying to what, or one that cannot be read. Between
     an entry and the read that answers it only what events set is certain: the first one that was blocked leaves nothing
-    of what was known before it. What stands for a position before a column came proves nothing of that, and what the
-    object did not tell of a field that it lacked leaves the column open from then on.
+    of what was known before it. What stands for a position before a column came proves nothing of that, and while the
+    object lacks a field nothing proves its value: the column is open until something does after that.
     """
     steps, count = sources.steps, sources.steps.height
     came_later = any((sources.stands_at < column.came_at).any() for column in columns if column.came_at)

@@ -232,6 +232,17 @@ def test_a_read_that_is_ahead_of_its_watermark_makes_no_event_late() -> None:
     assert suspects(follow(ahead.rows, change("a", 3, at=5_000, Name="before the read"))) == {}
 
 
+@pytest.mark.parametrize(("committed", "reasons"), [(2.0, []), (4.0, ["deleted_record"])])
+def test_an_update_of_a_record_that_only_a_delete_made_known_meets_a_deleted_row_in_whatever_batch(
+    committed: float, reasons: list[str]
+) -> None:
+    delete, late = change("a", 3, "DELETE"), change("a", 5, Count=5, at=committed)
+    first = timeline(delete)
+    for made in (timeline(delete, late), follow(first.rows, late)):
+        assert [reason for reason, _ in suspects(made).values()] == reasons
+        assert (row(made)["Count"], row(made)["_in_doubt"]) == ((5, False) if not reasons else (None, True))
+
+
 def test_an_unknown_record_is_held_but_one_created_in_the_batch_is_not_unknown() -> None:
     after = follow(
         with_row(),
