@@ -43,7 +43,11 @@ _AT_ONCE = 500
 
 
 def measure(quick: bool) -> Sequence[Figure]:
-    """A quarter of the events first: what memory they take is what all of them are compared with."""
+    """A quarter of the events first: what memory they take is what all of them are compared with.
+
+    The eight objects are the emulated org's own, of 28 (Task) to 79 (Account) fields: 360 in all, 45 of each in the
+    mean.
+    """
     records, few, events, batch = (50, 300, 1_200, 200) if quick else (20_000, 250_000, 1_000_000, 20_000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -199,5 +203,7 @@ STAGE = Stage(
     "A backlog of events",
     measure,
     "Every row with the org, by `sfcdc verify`; the tables of the other two with ours, field by field.",
-    "",
+    "The landing's gRPC read and its Parquet files, then a Spark job a batch with three commits an entity, and "
+    "Dagster's reports of each run; the org that serves the events works on the same two cores. The streaming MERGE "
+    "takes one entity after another, which favours ours where one stream leaves a core idle.",
 )

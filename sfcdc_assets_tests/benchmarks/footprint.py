@@ -34,7 +34,9 @@ from sfcdc_assets_tests.documentation import ROOT
 
 RECORDS = 300
 READY_SECONDS = 600.0
-SAMPLE_SECONDS = 5.0
+HOUR_SECONDS, SHORT_SECONDS = 3600.0, 300.0
+SAMPLE_SECONDS, SAMPLES = 5.0, 60
+"""Between two samples at least, and how many are enough."""
 WARM_SECONDS = 90.0
 """Spark ends workers that were idle for a minute; a code location that has just loaded is busy."""
 PARTS = {
@@ -54,6 +56,7 @@ SMALL: Mapping[str, str] = {
     "SFCDC_SPARK_CONF_SPARK__DRIVER__MEMORY": "512m",
 }
 """docs/running.md, "On a machine of 2 GB"."""
+AT_THE_BEGINNING = "at its beginning"
 _MB = 1024 * 1024
 
 
@@ -79,27 +82,36 @@ class Taken:
 
 
 def measure(quick: bool) -> Sequence[Figure]:
-    """Idle, then at an event a second, for minutes each; beside Dagster with a code location that has nothing in it."""
-    seconds, warm = (10.0, 0.0) if quick else (300.0, WARM_SECONDS)
+    """Idle, then at an event a second, for an hour each; for minutes Dagster with a code location that has nothing in
+    it, and the small form."""
+    seconds, short, warm = (10.0, 10.0, 0.0) if quick else (HOUR_SECONDS, SHORT_SECONDS, WARM_SECONDS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        alone = _dagster_alone(folder / "alone", seconds, warm)
+        alone = _dagster_alone(folder / "alone", short, warm)
         with served_org(folder, RECORDS) as (org, server):
             make_first_change(org, server.bus)
             idle, busy = _of_dev(org, server, folder / "dev", seconds, warm)
-            small = _of_small_form(org, server, folder / "small", seconds, warm)
+            small = _of_small_form(org, server, folder / "small", short, warm)
     beyond = [one - median(alone.total) for one in idle.total]
     return [
         Figure("`sfcdc dev`, idle", "MB", idle.total, {"Dagster, an empty location": alone.total}),
         Figure("`sfcdc dev`, idle, beyond what Dagster takes", "MB", beyond, goal=Goal(700)),
         *(Figure(f"of this: {part}", "MB", sizes) for part, sizes in sorted(idle.memory.items())),
         Figure("`sfcdc dev`, an event a second", "MB", busy.total, {"idle": idle.total}),
+        flat("`sfcdc dev`, idle, at the end of the time", idle.total),
+        flat("`sfcdc dev`, an event a second, at the end of the time", busy.total),
         Figure("`sfcdc dev`, idle", "% of a core", [idle.share], {"Dagster, an empty location": [alone.share]}),
         Figure("idle, beyond what Dagster takes", "% of a core", [idle.share - alone.share], goal=Goal(1)),
         Figure("`sfcdc dev`, an event a second", "% of a core", [busy.share]),
         Figure("the small form, an event a second", "MB", small.total, goal=Goal(1_000)),
         Figure("the small form, an event a second", "% of a core", [small.share]),
     ]
+
+
+def flat(case: str, sizes: Sequence[float]) -> Figure:
+    """The last sixth of the samples beside the first one, which is after the warm-up: memory that stays as it is."""
+    sixth = max(1, len(sizes) // 6)
+    return Figure(case, "MB", sizes[-sixth:], {AT_THE_BEGINNING: sizes[:sixth]}, Goal(1.1, of=AT_THE_BEGINNING))
 
 
 def _dagster_alone(folder: Path, seconds: float, warm: float) -> Taken:
@@ -171,11 +183,11 @@ def _compare(org: EmulatedOrg, server: EmulatorServer, folder: Path) -> None:
 def _watch(process: psutil.Process, seconds: float, traffic: TrafficGenerator | None = None) -> Taken:
     """Look at a process and all below it; with traffic, of an event a second."""
     taken, began, before = Taken(), time.monotonic(), _cpu(process)
-    samples = 0
+    samples, pause = 0, max(SAMPLE_SECONDS, seconds / SAMPLES)
     while (passed := time.monotonic() - began) < seconds:
         if traffic is not None:
             traffic.step()
-        if passed >= samples * SAMPLE_SECONDS:
+        if passed >= samples * pause:
             sizes = Counter[str]()
             for each in _all(process):
                 with suppress(psutil.NoSuchProcess, psutil.AccessDenied):

@@ -8,7 +8,7 @@ from its start. The copies are an hour's work of the org's, so there is one of e
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 ARROW, DUCKDB, QUERIES = "pyarrow alone", "pyarrow and a join in DuckDB", "queries and a join in DuckDB"
 PAGE = 25_000
 CHANGED = 1_000
-"""Records that differ, when the table is compared with the org."""
+"""Records that differ, when the table is compared with the org: the last ones."""
+CHANGED_FIRST = 10
+"""And the first ones, at which a day of the rolling audit begins; it keeps 200 suspicions at most, one a field."""
 A_REQUEST = 200
 _CLIENTS = "sfcdc_assets_tests.benchmarks.large_copy_clients"
 
@@ -32,20 +34,20 @@ def measure(quick: bool) -> Sequence[Figure]:
     rows, changed = (3 * PAGE, 10) if quick else (8_000_000, CHANGED)
     with tempfile.TemporaryDirectory() as name, served_org(Path(name) / "org", ENTITY, rows) as org:
         contestants = _Contestants(org, Path(name))
+        read_before = org.pages_read()
         begun = contestants.run("copy", kill_after=rows // PAGE // 2)
         ended = contestants.run("copy")
+        read = org.pages_read() - read_before
         least = contestants.run("arrow")
         built = contestants.run("tables")
         if built.said[-1]["rows"] != rows:
             raise WrongAnswer(f"{built.said[-1]['rows']:,} rows in the table, of {rows:,}")
-        ids = _change(org, changed)
+        first, last = _change(org, "ASC", CHANGED_FIRST), _change(org, "DESC", changed)
         audit, of_queries = contestants.run("audit"), contestants.run("join_windows")
         compared, joined = contestants.run("verify"), contestants.run("join")
-    _compare(rows, ids, compared, joined)
-    if audit.said[-1]["compared"] != of_queries.said[-1]["compared"]:
-        raise WrongAnswer(f"the audit compared {audit.said[-1]}, the join {of_queries.said[-1]}")
-    pages = [line for run in (begun, ended) for line in run.said if "pages" in line]
-    again = len(pages) - pages[-1]["pages"]
+    _compare(rows, first | last, {"verify": compared, DUCKDB: joined})
+    _compare(of_queries.said[-1]["compared"], first, {"the audit": audit, QUERIES: of_queries})
+    again = read_again(read, [line["pages"] for line in ended.said if "pages" in line][-1])
     of = f"{rows:,} rows"
     return [
         Figure(
@@ -79,8 +81,16 @@ class _Contestants:
         )
 
 
-def _change(org: ServedOrg, count: int) -> set[str]:
-    """Change the last so many records by REST; their Ids."""
+def read_again(read: int, pages: int) -> int:
+    """How many pages the org was asked for more than once, when it was asked `read` times for `pages`. Raises
+    `WrongAnswer` for more than one, the one that was on its way when the process was killed, and for less than all."""
+    if not pages <= read <= pages + 1:
+        raise WrongAnswer(f"the org was asked for {read:,} pages of {pages:,}: a kill may cost one")
+    return read - pages
+
+
+def _change(org: ServedOrg, order: str, count: int) -> set[str]:
+    """Change so many records by REST, the first in this order of Ids; their Ids."""
     settings = org.settings
     url = settings["SFCDC_INSTANCE_URL"]
     with requests.Session() as http:
@@ -90,7 +100,7 @@ def _change(org: ServedOrg, count: int) -> set[str]:
         http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
         data = f"{url}/services/data/v65.0"
         found = _json(
-            http.get(f"{data}/query", params={"q": f"SELECT Id FROM {ENTITY} ORDER BY Id DESC LIMIT {count}"})
+            http.get(f"{data}/query", params={"q": f"SELECT Id FROM {ENTITY} ORDER BY Id {order} LIMIT {count}"})
         )
         ids = [record["Id"] for record in found["records"]]
         for start in range(0, len(ids), A_REQUEST):
@@ -110,9 +120,9 @@ def _json(answer: requests.Response) -> Any:
     return answer.json()
 
 
-def _compare(rows: int, changed: set[str], compared: ClientRun, joined: ClientRun) -> None:
-    """Both looked at every record, and found those that had changed, and no others."""
-    for who, run in (("verify", compared), (DUCKDB, joined)):
+def _compare(rows: int, changed: set[str], runs: Mapping[str, ClientRun]) -> None:
+    """Each looked at so many records, and found those that had changed, and no others."""
+    for who, run in runs.items():
         found = run.said[-1]
         if found["compared"] != rows or set(found["different"]) != changed:
             raise WrongAnswer(
@@ -136,7 +146,7 @@ def _off(run: ClientRun) -> float:
 STAGE = Stage(
     "A first copy and a comparison of a large object",
     measure,
-    "The table with the Parquet files that pyarrow wrote, by DuckDB, in every column that both have in one form; both "
-    "comparisons found the records that were changed between, and no others.",
+    "The table with the Parquet files that pyarrow wrote, by DuckDB, in every column that both have in one form; "
+    "all comparisons found the records that were changed between, and no others; the org counted the pages.",
     "Reading CSV and writing Parquet, in C for both contestants.",
 )

@@ -40,9 +40,9 @@ def measure(quick: bool) -> Sequence[Figure]:
     figures = [Figure(f"{ten} entities", "s", found[ten], {one: found["1"]}, Goal(1.5, of=one))]
     if not quick:
         each_of_100, each_of_500 = ([s * 1000 / n for s in found[str(n)]] for n in (100, 500))
-        figures.append(Figure("100 entities", "s", found["100"], goal=Goal(15)))
+        figures.append(Figure("100 entities", "s", found["100"], goal=Goal(2.5)))
         figures.append(
-            Figure("500 entities, for each", "ms", each_of_500, {"of 100": each_of_100}, Goal(1.2, of="of 100"))
+            Figure("500 entities, for each", "ms", each_of_500, {"of 100": each_of_100}, Goal(1.0, of="of 100"))
         )
     count = 3 if quick else 100
     by_cluster = _seconds_by_a_cluster(count, rounds)

@@ -32,7 +32,7 @@ def measure(quick: bool) -> Sequence[Figure]:
         for known in (few, many):
             found = _seconds(proxy, known, few, {"": 0, f", {MILLISECONDS} ms a request": MILLISECONDS}, rounds)
             figures += [
-                Figure(f"{few} of {known} entities{after}", "s", seconds, goal=Goal(15))
+                Figure(f"{few} of {known} entities{after}", "s", seconds, goal=Goal(10))
                 for after, seconds in found.items()
             ]
     with s3_server() as moto, s3_proxy(moto) as proxy:

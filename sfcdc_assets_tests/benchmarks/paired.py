@@ -63,6 +63,11 @@ def files_of(commit: str, folder: Path = ROOT) -> Iterator[Path]:
         yield Path(name)
 
 
+def has_stage(folder: Path, stage: str) -> bool:
+    """Whether the files in a folder have this stage."""
+    return (folder / "sfcdc_assets_tests" / "benchmarks" / f"{stage}.py").exists()
+
+
 def measured_in(folder: Path) -> Measure:
     """Return what runs the stages of the files in a folder, at their small sizes, in a process of its own."""
 
@@ -84,7 +89,8 @@ def measured_in(folder: Path) -> Measure:
 
 
 def slower(stage: str, then: Measure, now: Measure) -> list[Slower] | None:
-    """Return the stage's figures that became slower; None where it could not be measured on both sides."""
+    """Return the stage's figures that became slower; None where it could not be measured on both sides, or none of its
+    figures has the name that it had."""
     pairs: list[Mapping[str, float]] = []
     for _ in range(2):
         for number in range(PAIRS):
@@ -94,7 +100,9 @@ def slower(stage: str, then: Measure, now: Measure) -> list[Slower] | None:
             if before is None or after is None:
                 return None
             pairs.append(_times(before, after))
-        found = [Slower(stage, figure, [pair[figure] for pair in pairs]) for figure in _in_all(pairs)]
+        if not (figures := _in_all(pairs)):
+            return None
+        found = [Slower(stage, figure, [pair[figure] for pair in pairs]) for figure in figures]
         found = [each for each in found if min(each.times) > TIMES]
         if not found:
             break

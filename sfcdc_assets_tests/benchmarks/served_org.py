@@ -1,7 +1,7 @@
 """An emulated org in a process of its own: `python -m sfcdc_assets_tests.benchmarks.served_org FOLDER OBJECT RECORDS`.
 
-What it costs is not its client's. Prints the client's settings as JSON when it serves, and ends when its standard input
-does.
+What it costs is not its client's. Prints the client's settings as JSON when it serves, then for each line of its
+standard input how many pages of Bulk results it was asked for so far, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -10,22 +10,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.documentation import ROOT
 
 
 @dataclass(frozen=True)
 class ServedOrg:
-    """The settings of a client, and the process's id."""
+    """The settings of a client, and the process's id. `ask`: writes it a line, and returns the one it answers; of a
+    process that does not, an empty one."""
 
     settings: dict[str, str]
     process: int
+    ask: Callable[[], str] = str
+
+    def pages_read(self) -> int:
+        """Pages of Bulk results that it was asked for until now, by whomever."""
+        return int(self.ask())
 
     def cpu_seconds(self) -> float:
         """Of the org's process until now."""
@@ -39,12 +46,19 @@ def served_org(folder: Path, entity: str, records: int) -> Iterator[ServedOrg]:
     command = [sys.executable, "-W", "ignore", "-m", __name__, str(folder), entity, str(records)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
+        to_child, from_child = child.stdin, child.stdout
+        assert to_child is not None
+        assert from_child is not None
+
+        def ask() -> str:
+            to_child.write("\n")
+            to_child.flush()
+            return from_child.readline()
+
         try:
-            yield ServedOrg(json.loads(child.stdout.readline()), child.pid)
+            yield ServedOrg(json.loads(from_child.readline()), child.pid, ask)
         finally:
-            child.stdin.close()
+            to_child.close()
 
 
 def main() -> None:
@@ -54,7 +68,9 @@ def main() -> None:
     org.populate({entity: int(records)})
     with EmulatorServer(org, directory=Path(folder)) as server:
         print(json.dumps(server.client_environment()), flush=True)
-        sys.stdin.read()
+        usage = ApiUsage(org)
+        for _ in sys.stdin:
+            print(usage.used("bulk_query_page"), flush=True)
     org.close()
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
 from sfcdc_assets_tests.benchmarks import __main__ as runner
-from sfcdc_assets_tests.benchmarks import demo, footprint, paired, stages, trend
+from sfcdc_assets_tests.benchmarks import demo, footprint, fresh, large_copy, paired, stages, trend
 from sfcdc_assets_tests.benchmarks.interleave import interleaved
 from sfcdc_assets_tests.benchmarks.page import spread, with_figures
 from sfcdc_assets_tests.benchmarks.results import Result, as_json, from_json
@@ -103,6 +106,34 @@ def test_the_parts_of_the_demo_are_told_apart_by_what_it_says() -> None:
     assert list(demo.parts_of(said).values()) == pytest.approx([1.0, 3.0, 5.0, 8.0, 17.0, 3.0, 8.0])
     with pytest.raises(WrongAnswer, match="never said 'First table: '"):
         demo.parts_of([each for each in said if "First" not in each[1]])
+
+
+@pytest.mark.parametrize(
+    ("runs", "does"),
+    [
+        ([(0, 250), (255, None)], True),
+        ([(0, 250)], False),
+        ([(0, 50), (60, None)], False),
+        ([(0, None)], False),
+        ([(0, 250), (401, None)], False),
+        ([(0, 250), (260, 390)], True),
+    ],
+)
+def test_one_run_hands_over_to_another_where_both_are_at_work_in_the_window(
+    runs: list[tuple[float, float | None]], does: bool
+) -> None:
+    assert fresh.hands_over(runs, begun=100, ended=400) == does
+
+
+def test_the_window_of_freshness_is_longer_than_a_run_goes_on() -> None:
+    assert fresh.WINDOW_SECONDS > FOLLOW_SECONDS
+
+
+def test_a_copy_that_was_killed_asks_for_one_page_again_at_most() -> None:
+    assert [large_copy.read_again(read, 10) for read in (10, 11)] == [0, 1]
+    for read in (9, 12):
+        with pytest.raises(WrongAnswer, match=f"{read} pages of 10"):
+            large_copy.read_again(read, 10)
 
 
 def test_the_reference_loop_does_its_work_without_anything_of_the_project() -> None:
@@ -205,6 +236,48 @@ def test_a_stage_that_cannot_be_measured_on_both_sides_says_nothing() -> None:
     assert paired.slower("apply", Stages("s", *[1.0] * 6), lambda _: None) is None
 
 
+def test_a_stage_whose_figures_have_other_names_now_was_not_compared() -> None:
+    def renamed(_stage: str) -> Result:
+        return replace(RESULT, figures=[Figure("a new name", "s", [1.0])])
+
+    assert paired.slower("apply", Stages("s", *[1.0] * 6), renamed) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "is_there", "code", "said"),
+    [
+        ([], True, 0, "No figure became 1.3 times what it was."),
+        ([paired.Slower("apply", "a batch (s)", [1.4, 1.5, 1.6])], True, 1, "apply: a batch (s): 1.50 times"),
+        (None, True, 1, "apply could not be compared"),
+        (None, False, 0, "apply was not there"),
+    ],
+)
+def test_a_comparison_fails_where_a_figure_became_slower_or_none_could_be_compared(
+    found: list[paired.Slower] | None,
+    is_there: bool,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module = tmp_path / "sfcdc_assets_tests" / "benchmarks" / "apply.py"
+    if is_there:
+        module.parent.mkdir(parents=True)
+        module.touch()
+
+    @contextmanager
+    def files_of(commit: str) -> Iterator[Path]:
+        assert commit == "abc"
+        yield tmp_path
+
+    monkeypatch.setattr(runner, "STAGES", ("apply",))
+    monkeypatch.setattr(paired, "files_of", files_of)
+    monkeypatch.setattr(paired, "slower", lambda stage, then, now: found)
+    assert runner.main(["apply", "--since", "abc"]) == code
+    assert said in capsys.readouterr().out
+
+
 def test_files_of_an_earlier_commit_are_what_it_has_and_are_gone_afterwards(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
@@ -238,6 +311,20 @@ def test_every_stage_says_what_it_compares_and_what_limits_it(name: str) -> None
 def test_the_small_form_that_is_measured_is_the_one_that_the_docs_show() -> None:
     shown = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     assert "\n".join(f"{name}={value}" for name, value in footprint.SMALL.items()) in shown
+
+
+def test_memory_that_grows_by_a_fifth_is_not_flat() -> None:
+    levels = [500.0] * 10 + [530.0] * 10
+    assert [
+        each.goal.is_reached(each.value)
+        for end in (540.0, 600.0)
+        if (each := footprint.flat("idle", [*levels, *[end] * 10])).goal and each.value
+    ] == [True, False]
+
+
+def test_the_footprint_may_take_as_long_as_it_looks() -> None:
+    assert runner.LONGEST_SECONDS_OF["footprint"] > 2 * footprint.HOUR_SECONDS + 2 * footprint.READY_SECONDS
+    assert set(runner.LONGEST_SECONDS_OF) <= set(stages.STAGES)
 
 
 def test_every_stage_is_listed() -> None:

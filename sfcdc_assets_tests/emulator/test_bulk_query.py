@@ -14,6 +14,7 @@ from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
 from sfcdc_assets.emulator.records.field_value import datetime_text
+from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.emulator.rest.csv_form import cells, csv_lines, java_double
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
 
@@ -93,6 +94,7 @@ def test_pages_follow_their_locators_and_can_be_read_again(org: EmulatedOrg, cli
     assert (seen, numbers) == (truth, [500, 500, 234])
     detail = client.get(f"/jobs/query/{job}").json()
     assert (detail["numberRecordsProcessed"], detail["jobType"]) == (1234, "V2Query")
+    assert ApiUsage(org).used("bulk_query_page") == 2 * len(numbers)
 
 
 def test_results_are_pinned_when_the_job_runs(org: EmulatedOrg, client: RestClient) -> None:

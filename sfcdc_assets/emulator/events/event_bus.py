@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from threading import Condition
 
 from sfcdc_assets.emulator.errors import ReplayIdCorruptedError, ReplayIdMissingError, UnknownReplayPresetError
 from sfcdc_assets.emulator.events.avro.event_body import EventCodec
@@ -19,6 +18,7 @@ from sfcdc_assets.emulator.events.event_store import EVERYWHERE, BusState, Event
 from sfcdc_assets.emulator.events.org_events import org_events
 from sfcdc_assets.emulator.events.platform_events.event_codec import PlatformEventCodec
 from sfcdc_assets.emulator.events.replay_id import replay_counter, replay_id
+from sfcdc_assets.emulator.events.shared_condition import SharedCondition
 from sfcdc_assets.emulator.org.clock import MovableClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.transaction import Transaction
@@ -58,7 +58,7 @@ class EventBus:
         self._purged_at = 0
         self.removals = 0
         """How often stored events were removed: what was read before and not given yet is then to be read again."""
-        self.changed = Condition()
+        self.changed = SharedCondition()
         self._on_wake: list[Callable[[], None]] = []
         if isinstance(org.clock, MovableClock):
             org.clock.on_move(self.wake)

@@ -78,7 +78,8 @@ def _readable(requests: Iterator[Any], context: grpc.ServicerContext) -> Iterato
         yield request
 
 
-_THREADS = 32
+_THREADS = 1_000
+"""gRPC's server takes one for each call; they are started when they are needed."""
 _STOP_SECONDS = 5
 _BINDING_ATTEMPTS = 100
 _BINDING_SECONDS = 0.02
@@ -95,7 +96,8 @@ _OPTIONS = (
 
 
 class PubSubServer:
-    """Serves a `PubSubService`. At most 32 calls at a time: a Subscribe stream is one for as long as it is open.
+    """Serves a `PubSubService`. At most 1,000 calls at a time, of which a Subscribe stream is one for as long as it
+    is open; one more is refused with RESOURCE_EXHAUSTED, and does not wait unheard.
 
     Commits the fault `goaway` whenever it is armed: the gRPC server that has the port is replaced by another one.
     """
@@ -125,7 +127,9 @@ class PubSubServer:
 
     def _bound(self, port: int) -> tuple[grpc.Server, ThreadPoolExecutor, int]:
         executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="pubsub")
-        server = grpc.server(executor, options=_OPTIONS, interceptors=[UnreadableRequests()])
+        server = grpc.server(
+            executor, options=_OPTIONS, interceptors=[UnreadableRequests()], maximum_concurrent_rpcs=_THREADS
+        )
         pb_grpc.add_PubSubServicer_to_server(self._service, server)  # type: ignore[no-untyped-call]
         credentials = grpc.ssl_server_credentials([(self._certificate.key, self._certificate.chain)])
         try:

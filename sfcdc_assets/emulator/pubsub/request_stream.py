@@ -1,13 +1,13 @@
 """The client's side of a streaming call: requests come from a thread of gRPC's, and the thread that answers waits for
-them at the bus's condition, which also says when there are new events, so nothing polls."""
+them at a part of the bus's condition, which also says when there are new events, so nothing polls."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from threading import Condition
 from typing import Generic, TypeVar
 
+from sfcdc_assets.emulator.events.shared_condition import SharedCondition
 from sfcdc_assets.emulator.org.clock import Clock
 
 Request = TypeVar("Request")
@@ -16,8 +16,8 @@ Request = TypeVar("Request")
 class RequestStream(Generic[Request]):
     """What has arrived and not been answered, and whether more may come."""
 
-    def __init__(self, changed: Condition, clock: Clock) -> None:
-        self._changed = changed
+    def __init__(self, changed: SharedCondition, clock: Clock) -> None:
+        self._changed = changed.part()
         self._clock = clock
         self._requests: deque[Request] = deque()
         self._ended = False

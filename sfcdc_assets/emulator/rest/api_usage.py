@@ -18,7 +18,7 @@ class ApiUsage:
 
     def add(self, kind: str = "request", count: int = 1) -> None:
         """Count one request; or of another kind, one or several (`bulk_query` jobs, `bulk_batch`es, `bulk_query_byte`s
-        of results)."""
+        of results, and each `bulk_query_page` that was read of them)."""
         hour = self._org.clock() // HOUR
         self._org.database.execute(
             "INSERT INTO _api_usage VALUES (?, ?, ?) ON CONFLICT (hour, kind) DO UPDATE "

@@ -87,6 +87,7 @@ class _BulkQueryResource:
         count = max(0, min(_page_size(request), job.records - done))
         following = done + count
         locator = _locator(following) if following < job.records else "null"
+        self._context.usage.add("bulk_query_page")
         headers = {"Sforce-Locator": locator, "Sforce-NumberOfRecords": str(count)}
         return StreamingResponse(self._page(job, done, count), media_type="text/csv; charset=UTF-8", headers=headers)
 

@@ -88,8 +88,9 @@ class Emulated:
         self.service = PubSubService(self.org, self.bus, sessions=OneToken(), timing=timing)
         self.server = PubSubServer(self.service, certificate)
         self.server.start()
-        credentials = grpc.ssl_channel_credentials(certificate.ca_file.read_bytes())
-        self.channel = grpc.secure_channel(f"localhost:{self.server.port}", credentials)
+        self.ca_file, self.endpoint = certificate.ca_file, f"localhost:{self.server.port}"
+        credentials = grpc.ssl_channel_credentials(self.ca_file.read_bytes())
+        self.channel = grpc.secure_channel(self.endpoint, credentials)
         self.stub = pb_grpc.PubSubStub(self.channel)
         self.metadata = [
             ("accesstoken", TOKEN),
