@@ -94,7 +94,7 @@ def sync(
                         channels=channels,
                         readings=readings,
                     )
-            waiting = channels.copies_that_wait() if until_caught_up else {}
+            waiting = {} if watch else channels.copies_that_wait()
         ended_well = True
     finally:
         for loss in _losses(warehouse, settings.channels):

@@ -85,9 +85,9 @@ def verify(
     for each in damaged:
         say(f"sfcdc: {each}", err=True)
     without = {each.entity for each in damaged if each.entity}
-    topics = compare_topics(topic or []) if topic or not entity else []
     reports: list[VerifyReport] = []
     with ProgressDisplay(VerifyProgress()) as display:
+        topics = compare_topics(topic or []) if topic or not entity else []
         if entity or not topic:
             reports = verify_entities(entity or [], display.tell, budget, without)
         if repair:

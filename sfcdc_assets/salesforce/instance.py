@@ -6,10 +6,13 @@ https://developer.salesforce.com/docs/atlas.en-us.object_reference.meta/object_r
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import TransientError
 from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused, SessionExpired, UnexpectedAnswer
 from sfcdc_assets.salesforce.query import query_rows
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most, unanswered_time
 from sfcdc_assets.salesforce.session import OrgSession
 
 ASKED_EVERY_SECONDS = 600.0
@@ -17,6 +20,9 @@ ASKED_EVERY_SECONDS = 600.0
 UNREACHABLE_SECONDS, LONGEST_SECONDS = 60.0, 3_600.0
 """After which it is asked again when the org could not be reached or did not answer in good order; each time twice as
 long, up to the longest."""
+
+MOST_SECONDS = 10.0
+"""How long an answer is waited for, in front of a stream that goes on without it."""
 
 
 def instance_name(session: OrgSession) -> str | None:
@@ -59,7 +65,8 @@ class InstanceName:
         now = clock.current().monotonic()
         self._ask_at = now + ASKED_EVERY_SECONDS
         try:
-            self._name = instance_name(self._session)
+            with nullcontext() if unanswered_time() else unanswered_at_most(UnansweredTime(MOST_SECONDS)):
+                self._name = instance_name(self._session)
             self._failures = 0
         except (TransientError, UnexpectedAnswer, SessionExpired):
             self._ask_at = now + min(LONGEST_SECONDS, UNREACHABLE_SECONDS * 2.0 ** min(self._failures, 30))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.bisecting_read import ReadApart, read_apart
 from sfcdc_assets.salesforce.errors import EntityNotReadable, QueryRefused, RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.session import OrgSession
@@ -42,7 +43,7 @@ def _one_call(
     except RequestRefused as refusal:
         if refusal.error_code in _ENTITY_REFUSALS:
             raise EntityNotReadable(entity, refusal.status, refusal.error_code, refusal.message) from refusal
-        soql = f"retrieve {', '.join(fields)} of {len(ids)} records of {entity}"
+        soql = f"retrieve {', '.join(fields)} of {counted(len(ids), 'record')} of {entity}"
         raise QueryRefused(soql, refusal.status, refusal.error_code, refusal.message) from refusal
     if not isinstance(answer, list) or len(answer) != len(ids):
         raise UnexpectedAnswer(session.url_of(path), f"not one record or null for each of {len(ids)} ids")

@@ -60,6 +60,7 @@ class OrgSession:
         self._login: Login | None = None
         self._version: str | None = None
         self._asked_organization_id: str | None = None
+        self._is_taken_for_granted = False
         self.sleep = sleep
 
     def __repr__(self) -> str:
@@ -120,6 +121,13 @@ class OrgSession:
             if self._asked_organization_id is None:
                 self._asked_organization_id = self._current_login().organization_id or self._userinfo_organization()
             return self._asked_organization_id
+
+    def take_for_granted(self, organization_id: str) -> None:
+        """Go on as a session with this org although it cannot be asked just now. No request is sent by a later login
+        before that is found to be the org's: another one is refused with `OrganizationReplaced`, each time."""
+        with self._lock:
+            self._asked_organization_id = organization_id
+            self._is_taken_for_granted, self._login = True, None
 
     @property
     def version(self) -> str:
@@ -243,7 +251,20 @@ class OrgSession:
         with self._lock:
             if self._login is None:
                 self._login = self._checked(self._grant.login(self._transport))
+                if self._is_taken_for_granted:
+                    self._make_sure(self._login)
             return self._login
+
+    def _make_sure(self, login: Login) -> None:
+        """Ask whose the login is, where it does not say that itself. The caller holds the lock."""
+        before, self._is_taken_for_granted = str(self._asked_organization_id), False
+        try:
+            found = login.organization_id or self._userinfo_organization()
+            if found != before:
+                raise OrganizationReplaced(before, found)
+        except BaseException:
+            self._is_taken_for_granted, self._login = True, None
+            raise
 
     def _renew(self, refused_token: str) -> None:
         """Get a fresh token, unless another thread has already got one. The caller holds the lock."""

@@ -147,6 +147,12 @@ def test_the_quick_benchmarks_which_ci_runs_time_the_demo() -> None:
     assert "demo" in stages.QUICK
 
 
+def test_a_demo_that_takes_more_than_twice_its_reference_loops_fails_the_run() -> None:
+    loop_seconds = 4.0
+    assert not demo.of_the_demo(demo.LOOPS * loop_seconds, loop_seconds).fails
+    assert demo.of_the_demo(2.1 * demo.LOOPS * loop_seconds, loop_seconds).fails
+
+
 def test_a_stage_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         runner.main(["nonsense"])

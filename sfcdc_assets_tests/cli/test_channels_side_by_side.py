@@ -27,12 +27,14 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
+from sfcdc_assets.landing.response_waits import ResponseWaits
 from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
 from sfcdc_assets.salesforce.errors import LoginRefused
+from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
@@ -326,6 +328,22 @@ def test_a_wait_that_is_not_short_says_for_what_and_until_when(synced: EmulatedP
     assert all(fact.until_ms > 0 for fact in awaited if fact.what)
 
 
+def test_a_wait_is_reported_two_seconds_after_it_began_and_not_where_it_is_shorter() -> None:
+    waits = ResponseWaits(CHANNEL, 10.0, is_placed_by_an_answer=False)
+    assert 0.0 < waits.until_reported(30.0) <= 2.0
+    assert waits.until_reported(1.0) == 1.0
+
+
+def test_a_comparison_of_a_topic_says_what_it_waits_for(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = synced.server.cometd.topics
+    topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/topic/Quiet")
+    sync(synced)
+    assert "/topic/Quiet: waits for " in sfcdc("verify", "--topic", "Quiet").stderr
+
+
 def test_a_quiet_topic_and_a_quiet_generic_channel_are_not_waited_for(
     synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,7 +351,7 @@ def test_a_quiet_topic_and_a_quiet_generic_channel_are_not_waited_for(
     topics = synced.server.cometd.topics
     topics.channels.create({"Name": "/u/Quiet"})
     topics.push_topics.create({"Name": "Quiet", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0})
-    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet")
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},/u/Quiet,/topic/Quiet,/event/Order_Event__e")
     sync(synced)  # a channel that is new has no place in its stream before its first answer
     change(synced, "new")
     with simulated_seconds(60):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
@@ -32,6 +34,7 @@ from sfcdc_assets.runtime.progress import (
     RequestSent,
     SnapshotBegun,
     SnapshotsWanted,
+    StreamAwaited,
     WorkFound,
     notify,
     observing,
@@ -206,6 +209,27 @@ def test_on_a_terminal_progress_is_redrawn_and_gone_at_the_end_and_lines_stay() 
     assert "Account  waits" in shown
     assert shown.endswith("\x1b[2K"), "the drawing was erased"
     assert "\x1b[?25h" in shown, "the cursor is seen again"
+
+
+AWAITED = StreamAwaited("/topic/Quiet", "the stream's first answer", 1_000_000)
+
+
+@pytest.mark.parametrize("progress", [SyncProgress, VerifyProgress])
+def test_what_is_waited_for_and_until_when_is_drawn_as_long_as_it_is(
+    progress: type[SyncProgress | VerifyProgress], time: Time
+) -> None:
+    drawn = progress()
+    report(drawn, time, AWAITED)
+    (line,) = [line for line in drawn.lines() if "/topic/Quiet" in line]
+    until = datetime.fromtimestamp(1_000).astimezone()
+    assert line.strip() == f"/topic/Quiet: waits for the stream's first answer, until {until:%H:%M:%S} at the latest."
+    report(drawn, time, replace(AWAITED, what=None))
+    assert not [line for line in drawn.lines() if "/topic/Quiet" in line]
+
+
+def test_away_from_a_terminal_a_wait_has_a_line_of_its_own() -> None:
+    said = displayed(terminal=False, time=Time(), facts=[AWAITED, replace(AWAITED, what=None)])
+    assert said.count("/topic/Quiet: waits for the stream's first answer") == 1
 
 
 def test_nobody_observes_after_the_end() -> None:

@@ -31,7 +31,7 @@ SAY_ALL = re.findall(
     FolderInUse FolderNotUsable GlueRefused HistoryWaits InstanceNotTrusted JavaMissing JsonWithoutScenarioError
     LocalFolderNotPrivate ManagedSubscriptionActive ManagedSubscriptionNotFound ManagedSubscriptionStopped
     ManagedTopicOfOtherKind NoClassArchive NoCut NoFieldHistory NoNotifications NoServedOrgError NoSuchEntity
-    NoWatermark NotAQuery NotExplained NotHashable NotInMemory NotPollable NothingLanded NothingToAccept
+    NoWatermark NotAQuery NotCaughtUp NotExplained NotHashable NotInMemory NotPollable NothingLanded NothingToAccept
     NothingToCertify NothingToRebuildFrom NoticeNotTaken ObjectDefinitionError ObjectFileError OrgInUseError
     OrgStoppingError OrgUnavailable OrganizationReplaced OtherChannel OtherEventLog PayloadError PayloadSchemaError
     PollsFailed PollsWait PortInUseError PrivacyChanged ProtocolRefused PublicKeyError PushRefused QueryFailed

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfcdc_assets.lake.maintenance.maintain import retention_of
 from sfcdc_assets.lake.tables.cut_retention import CutRetention
+from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets_tests.environment import without_settings
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 RETENTION = CutRetention()
@@ -35,6 +39,16 @@ def test_of_a_week_of_batches_every_five_seconds_eight_hundred_cuts_are_kept() -
     assert sum(7_200 < age <= 86_400 for age in ages) == 22
     assert sum(86_400 < age <= 7 * 86_400 for age in ages) == 6
     assert max(ages) <= 7 * 86_400
+
+
+def test_each_setting_is_the_one_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_settings(monkeypatch)
+    given = {"RETENTION_DAYS": 9, "BATCH_HOURS": 3, "MINUTE_HOURS": 5, "HOUR_HOURS": 70}
+    for name, value in given.items():
+        monkeypatch.setenv(f"SFCDC_CUT_{name}", str(value))
+    found = retention_of(Settings(_env_file=None))
+    assert (found.cut_days, found.batch_cut_hours, found.minute_cut_hours, found.hour_cut_hours) == (9, 3, 5, 70)
+    assert found.of_cuts == CutRetention(9, 70, 5, 3)
 
 
 def test_the_newest_of_each_channel_is_kept_however_old_it_is() -> None:

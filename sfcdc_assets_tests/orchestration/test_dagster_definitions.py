@@ -241,6 +241,15 @@ def test_the_instance_of_make_dev_sends_nothing_and_runs_one_run_a_lane() -> Non
     assert limits["sfcdc/work"] < runs["max_concurrent_runs"], "a slot is left for applying events"
 
 
+def test_the_instance_of_make_dev_purges_ticks() -> None:
+    retention = yaml.safe_load(INSTANCE.read_text())["retention"]
+    assert retention["schedule"]["purge_after_days"] > 0
+    of_sensors = retention["sensor"]["purge_after_days"]
+    assert set(of_sensors) == {"skipped", "started", "failure", "success"}
+    assert 0 < of_sensors["skipped"] <= 2, "one every five seconds"
+    assert all(days > 0 for days in of_sensors.values())
+
+
 def test_the_end_of_old_payloads_is_switched_on_by_its_setting_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from sfcdc_assets.salesforce.errors import (
     ApiLimitReached,
     CertificateNotTrusted,
     LoginRefused,
+    OrganizationReplaced,
     OrgUnavailable,
     OrgUnreachable,
     RequestRefused,
@@ -45,6 +46,38 @@ def test_userinfo_tells_the_organization_of_a_token_that_was_handed_over(org, se
     org.on("GET", "/services/oauth2/userinfo", Answer(200, {"organization_id": ORGANIZATION_ID[:15]}))
     with OrgSession(settings(client_id=None, access_token="handed-over", instance_url=org.url)) as session:
         assert session.organization_id == ORGANIZATION_ID
+
+
+ANOTHER = "00DAb0000000002MAA"
+
+
+def test_a_session_that_began_without_a_login_goes_on_with_the_org_that_it_was_taken_for(org, session):
+    session.take_for_granted(ORGANIZATION_ID)
+    assert session.organization_id == ORGANIZATION_ID
+    assert org.seen == []
+    org.on("GET", "thing", OK)
+    assert session.request("GET", "thing") == {"fine": True}
+
+
+def test_a_login_to_another_org_than_a_session_was_taken_for_is_refused_each_time(org, session):
+    session.take_for_granted(ANOTHER)
+    for _ in range(2):
+        with pytest.raises(OrganizationReplaced, match=ORGANIZATION_ID):
+            session.request("GET", "thing")
+    assert org.requests("GET", "thing") == []
+
+
+def test_a_token_that_was_handed_over_is_sent_only_after_its_org_was_asked_for(org, settings):
+    org.on("GET", "/services/oauth2/userinfo", *[Answer(200, {"organization_id": ORGANIZATION_ID[:15]})] * 3)
+    with OrgSession(settings(client_id=None, access_token="handed-over", instance_url=org.url)) as session:
+        session.take_for_granted(ANOTHER)
+        for _ in range(2):
+            with pytest.raises(OrganizationReplaced, match=ORGANIZATION_ID):
+                session.request("GET", "thing")
+        assert org.requests("GET", "thing") == []
+        session.take_for_granted(ORGANIZATION_ID)
+        org.on("GET", "thing", OK)
+        assert session.request("GET", "thing") == {"fine": True}
 
 
 def test_an_expired_token_is_renewed_once_and_the_request_goes_on(org, session, slept):

@@ -11,7 +11,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts, until_settled
 from sfcdc_assets.orchestration.jobs.run_config import SNAPSHOT
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.settings.channel_kinds import feeds_entities
 from sfcdc_assets.settings.settings import Settings
 
@@ -22,14 +22,26 @@ WAIT_SECONDS, WAITS = 2.0, 300
 
 
 class AnotherRunAtWork(SfcdcError):
-    """What is due is left to a run of another process, which lives and does not come to an end."""
+    """What is due is left to a run of another process, which lives and has not come to an end."""
 
-    def __init__(self, channel: str, run_id: str) -> None:
+    def __init__(self, channel: str, run_id: str, waited_seconds: float) -> None:
+        """`waited_seconds`: how long the sync has waited for it."""
         self.channel, self.run_id = channel, run_id
+        since = f" since {waited_seconds / 60:.0f} min" if waited_seconds else ""
         super().__init__(
-            f"{channel}: run {run_id} of another process is at work on it since {WAITS * WAIT_SECONDS / 60:.0f} min, "
-            "and what is due is not done. Look at the run in Dagster, and terminate it if it hangs; the next sync goes "
-            "on from there."
+            f"{channel}: run {run_id} of another process is at work on it{since}, and what is due is not done. Look at "
+            "the run in Dagster, and terminate it if it hangs; the next sync goes on from there."
+        )
+
+
+class NotCaughtUp(SfcdcError):
+    """After as many turns as one sync gives a channel something is due still."""
+
+    def __init__(self, channel: str, turns: int) -> None:
+        self.channel = channel
+        super().__init__(
+            f"{channel}: after {counted(turns, 'turn')} there is work left. What was done stays; run "
+            "`sfcdc sync --until-caught-up` again, which goes on from there."
         )
 
 
@@ -55,10 +67,13 @@ class ChannelSync:
         self.turns.append(turn)
         self._only_events = self._only_events + 1 if turn.jobs and SNAPSHOT not in turn.jobs else 0
         if not self._until_caught_up:
-            # What was copied becomes tables with the next look.
-            return (timeouts, 0.0) if SNAPSHOT in turn.jobs and len(self.turns) == 1 else None
-        if self._only_events == 2 or len(self.turns) == ROUNDS:
+            if SNAPSHOT in turn.jobs and len(self.turns) == 1:
+                return timeouts, 0.0  # what was copied becomes tables with the next look
+            return self._left(AnotherRunAtWork(self.channel, turn.waits_for, 0.0)) if turn.waits_for else None
+        if self._only_events == 2:
             return None
+        if len(self.turns) == ROUNDS:
+            return self._left(NotCaughtUp(self.channel, ROUNDS)) if turn.jobs or turn.waits_for else None
         if turn.failures and (failed_before or not turn.jobs):
             return None
         settled = until_settled(self._settings.settle_seconds, NOW)
@@ -66,9 +81,7 @@ class ChannelSync:
             self._waits += 1
             if self._waits < WAITS:
                 return settled, WAIT_SECONDS
-            left = AnotherRunAtWork(self.channel, turn.waits_for)
-            self.turns[-1] = replace(turn, failures=(*turn.failures, left))
-            return None
+            return self._left(AnotherRunAtWork(self.channel, turn.waits_for, WAITS * WAIT_SECONDS))
         self._waits = 0
         has_nothing_to_do = not turn.jobs and timeouts.quiet >= settled.quiet
         if has_nothing_to_do and (not turn.owes_cut or timeouts.through_ms):
@@ -76,6 +89,11 @@ class ChannelSync:
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.
         settled = replace(settled, through_ms=clock.now_ms() if has_nothing_to_do else 0)
         return settled, WAIT_SECONDS if turn.waits_for is not None else 0.0
+
+    def _left(self, why: SfcdcError) -> tuple[PollTimeouts, float] | None:
+        """Note that the last turn leaves something undone, and end with that."""
+        self.turns[-1] = replace(self.turns[-1], failures=(*self.turns[-1].failures, why))
+        return None
 
     def lines(self, turn: Turn, *, is_last: bool) -> Iterator[str]:
         """Lines for a person: nothing twice in a row, as by the reading that a cut waits for."""

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed, run_job
 from sfcdc_assets.definitions import ASSETS
+from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel
 from sfcdc_assets.orchestration.jobs.run_config import while_nobody_lands
-from sfcdc_assets.orchestration.sensors.channel import report_directly
+from sfcdc_assets.orchestration.sensors.channel import REST_SECONDS, report_directly
 from sfcdc_assets.orchestration.sensors.due import due
+from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.spark.early_start import EarlySpark
 
 log = logging.getLogger(__name__)
@@ -67,7 +71,7 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
     opened, reading = read.outcome
     failures = [] if reading.failure is None else [failure_of(read.channel, reading.failure)]
     try:
-        with opened.in_use():
+        with opened.in_use(), _rest_that_is_waited_for(opened):
             result = due(ASSETS, instance, opened, reading, read.timeouts)
     except Exception as error:  # noqa: BLE001 - it stays with the channel
         first = (*failures, failure_of(read.channel, error))[:1]
@@ -103,6 +107,14 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
     return Turn(
         read.channel, said, tuple(jobs), tuple(failures), owes_cut, waits_for=last_look.waits_for, damaged=damaged
     )
+
+
+def _rest_that_is_waited_for(opened: OpenChannel) -> AbstractContextManager[None]:
+    """Where entities are followed, what has landed waits for a silent org no longer than in a tick of the sensor; a
+    first sync has nothing but the org's answers."""
+    if entities_of_channel(opened.warehouse, opened.channel):
+        return unanswered_at_most(UnansweredTime(REST_SECONDS))
+    return nullcontext()
 
 
 def failure_of(subject: str, error: Exception) -> SfcdcError:

@@ -189,9 +189,10 @@ def _words(each: EntityProgress, now: float) -> str:
         return f"snapshot: {counted(each.rows, 'row')} read"
     if each.state is State.DONE:
         return f"up to date, {counted(each.changed, 'record')} changed"
-    of = f" of {each.rows_expected:,}" if each.rows_expected is not None else ""
     left = each.seconds_left(now)
-    return f"snapshot: {each.rows:,}{of} rows read{f', {duration(left)} left' if left is not None else ''}"
+    expected = each.rows_expected
+    rows = counted(each.rows, "row") if expected is None else f"{each.rows:,} of {counted(expected, 'row')}"
+    return f"snapshot: {rows} read{f', {duration(left)} left' if left is not None else ''}"
 
 
 def _done(entities: Iterable[EntityProgress]) -> int:

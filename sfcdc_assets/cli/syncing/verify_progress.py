@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from sfcdc_assets.cli.syncing.sync_progress import duration
+from sfcdc_assets.cli.syncing.sync_progress import duration, waiting_line
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
-from sfcdc_assets.runtime.progress import ComparisonsLeft, Fact, PageCompared, RequestSent
+from sfcdc_assets.runtime.progress import ComparisonsLeft, Fact, PageCompared, RequestSent, StreamAwaited
 
 
 class VerifyProgress:
@@ -21,6 +21,8 @@ class VerifyProgress:
         self._rows: dict[str, int] = {}
         self._now: PageCompared | None = None
         self._left = 0
+        self._awaited: dict[str, StreamAwaited] = {}
+        """By channel."""
         self._first: tuple[int, float] = (0, 0.0)
 
     def __call__(self, fact: Fact) -> None:
@@ -33,12 +35,18 @@ class VerifyProgress:
                     self._first = (fact.rows, self._monotonic())
                 self._rows[fact.entity] = fact.rows
                 self._now = fact
+            elif isinstance(fact, StreamAwaited):
+                self._awaited.pop(fact.channel, None)
+                if fact.what is not None:
+                    self._awaited[fact.channel] = fact
             elif isinstance(fact, ComparisonsLeft):
                 self._left, self._now = fact.records, None
 
     def lines(self) -> list[str]:
         """Write the progress for a terminal."""
-        return [self.line()]
+        with self._lock:
+            waiting = [f"  {waiting_line(each)}" for each in self._awaited.values()]
+        return [self.line(), *waiting]
 
     def line(self) -> str:
         """Write the progress for a log."""

@@ -32,7 +32,7 @@ from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.schema_evolution.table_columns import newest_describe
 from sfcdc_assets.settings.settings import Settings
 
-EVERY_SECONDS = 60.0
+EVERY_SECONDS = 300.0
 """The least time between two reports of an entity while a run goes on; the run's end reports what is left."""
 LISTING_SECONDS = 5.0
 """How long definitions wait at most for a list of the warehouse's entities."""
@@ -91,7 +91,7 @@ def front_door_specs(assets: OrgAssets, entities: Iterable[str]) -> list[dg.Asse
             assets.keys.of_entity(entity),
             deps=[assets.keys.consistent_cuts],
             description=f"{entity}: its tables `{current_state.name_of(entity)}` and `history/{entity}`. Reported when "
-            "changes are committed and part of a consistent cut, at most once a minute while changes go on. The "
+            "changes are committed and part of a consistent cut, at most once in five minutes while changes go on. The "
             f"sensors `{assets.name('poll_...')}` feed it; nothing has to be launched.",
             group_name=assets.group(),
             kinds=set(assets.kinds if assets.kinds is not None else ("salesforce", "deltalake")),

@@ -9,6 +9,7 @@ import dagster as dg
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.sql.kept_views import are_kept, keep_views, stand
 
 VIEWS = "views"
@@ -40,7 +41,7 @@ def build_kept_views(assets: OrgAssets) -> dg.Definitions:
         """Write the files."""
         metadata: dict[str, int] = {}
         for each in keep_views(assets.settings()):
-            context.log.info(f"{each.file} has {each.views} views of {each.entities} entities.")
+            context.log.info(f"{each.file} has {counted(each.views, 'view')} of {counted(each.entities, 'entity')}.")
             metadata |= {"views": each.views, "entities": each.entities}
         return dg.MaterializeResult(metadata=metadata)
 

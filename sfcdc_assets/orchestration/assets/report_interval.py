@@ -1,4 +1,4 @@
-"""How often a partition is reported while a run, or a stream, goes on: every four minutes, in sum.
+"""How often a partition is reported while a run, or a stream, goes on: every five minutes, in sum.
 
 A batch every five seconds is 17,000 a day, and each event is written twice into Dagster's event log: what a person
 looks at does not change so often, and a page of a run that has all of them takes a minute to open.
@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 from sfcdc_assets.runtime import clock
 
-EVERY_SECONDS = 240.0
+EVERY_SECONDS = 300.0
 """The least time between two reports of one thing."""
 
 

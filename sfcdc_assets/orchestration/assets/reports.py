@@ -127,7 +127,7 @@ class RunReports(ApplyListener):
                 f"gap_reconciliation/{report.entity} says why"
             )
         if read is not None and read.error:
-            self.log.warning(f"{report.entity}: reading back {read.asked} records failed: {read.error}")
+            self.log.warning(f"{report.entity}: reading back {counted(read.asked, 'record')} failed: {read.error}")
         if changes := changes_of(report):
             self.log.info(f"{report.entity}: columns changed: {'; '.join(map(str, changes))}")
         batch = HeldBatches.of(applied)
@@ -241,5 +241,6 @@ def described(report: ApplyReport) -> str:
         f"{report.inserted} inserted, {report.updated} updated, {report.deleted} deleted, "
         f"{'suspect ' + suspects if suspects else 'none suspect'}, {report.waiting} blocked, "
         f"{report.suspects_healed} healed; "
-        f"{report.rows} rows, {report.key_ranges_written} key-range files written in {report.seconds:.1f} s"
+        f"{counted(report.rows, 'row')}, "
+        f"{counted(report.key_ranges_written, 'key-range file')} written in {report.seconds:.1f} s"
     )

@@ -167,8 +167,9 @@ class _Watched(SnapshotListener):
         self._rows = progress.rows_done
         notify(PageStored(progress.entity, progress.rows_done, progress.rows_expected, progress.complete))
         if time.monotonic() >= self._next:
-            of = f" of {progress.rows_expected}" if progress.rows_expected else ""
-            self._tell(f"{progress.entity}: {progress.rows_done}{of} rows read, {counted(progress.pages_done, 'page')}")
+            done, expected = progress.rows_done, progress.rows_expected
+            rows = f"{done} of {counted(expected, 'row')}" if expected else counted(done, "row")
+            self._tell(f"{progress.entity}: {rows} read, {counted(progress.pages_done, 'page')}")
             self._next = time.monotonic() + PROGRESS_SECONDS
         if not progress.complete:
             self.pause_if_due()

@@ -35,8 +35,8 @@ def started_run(assets: OrgAssets, context: dg.OpExecutionContext, config: RunRe
     """Keep the session with the org and the subscription open for the steps that follow, unless the step in this block
     fails: then they are closed, and a retry opens its own. Raises `UnknownEntity`, and what connecting raises."""
     with scope_of(assets, context).kept_if_done() as opened:
-        # Of what a sensor has landed nothing waits for an org that answers no request.
-        is_in_a_hurry = config.follow_seconds > 0
+        # Of what has landed, by a sensor or by `sfcdc sync`, nothing waits for an org that answers no request.
+        is_in_a_hurry = config.landed_through_ms is not None and not config.for_seconds
         with unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)) if is_in_a_hurry else nullcontext():
             run = opened.enter_context(opened_run(assets, context.run_id, spark_of(assets, context)))
             known = entity_channels(run.warehouse, run.settings.channels, run.settings.entities, run.org.members)

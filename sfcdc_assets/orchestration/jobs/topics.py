@@ -14,7 +14,7 @@ from sfcdc_assets.orchestration.checks.topics import NAME, result_of
 from sfcdc_assets.orchestration.jobs.run_config import job_of_one_step
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import with_scope
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SfcdcError, counted
 
 CHECK_TOPICS = "check_topics"
 
@@ -45,9 +45,9 @@ def build_check_topics(assets: OrgAssets) -> dg.JobDefinition:
                     continue
                 reports.append(report)
                 context.log.info(
-                    f"{channel}: {report.left} records left the filter, {report.returned} returned, {report.added} "
-                    f"were not known, {report.changed} had changed without a notification; the query finds "
-                    f"{report.in_org}"
+                    f"{channel}: {counted(report.left, 'record')} left the filter, {report.returned} returned, "
+                    f"{report.added} were not known, {report.changed} had changed without a notification; "
+                    f"the query finds {report.in_org}"
                 )
                 if not report.is_equal:
                     yield state_materialization(assets, warehouse, Folded(channel, report.position, report.position))

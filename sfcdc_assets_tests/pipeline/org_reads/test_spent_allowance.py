@@ -70,12 +70,13 @@ def test_copies_that_nobody_waits_for_pause_when_the_org_takes_no_more_requests(
     pipeline.assert_equal_to_the_org()
 
 
+@pytest.mark.parametrize("how", [(), ("--until-caught-up",)], ids=["once", "until caught up"])
 def test_a_sync_that_had_no_room_for_copies_says_so_and_status_says_why(
-    make_pipeline: Callable[..., EmulatedPipeline],
+    make_pipeline: Callable[..., EmulatedPipeline], how: tuple[str, ...]
 ) -> None:
     pipeline = make_pipeline("Account", "Contact", records=4)
     pipeline.org.settings = replace(pipeline.org.settings, daily_bulk_query_jobs=0)
-    synced = sfcdc("sync", "--until-caught-up", "--yes")
+    synced = sfcdc("sync", *how, "--yes")
     assert synced.exit_code == 1
     assert "Not all is copied: Account, Contact wait for a snapshot" in synced.stderr
     assert "0 of 0 Bulk query jobs" in synced.stderr
