@@ -3,8 +3,11 @@ code."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.fuzz.targets import TARGETS, kept
 
 
@@ -14,6 +17,11 @@ def test_a_parser_raises_nothing_but_what_it_says_on_any_kept_input(name: str) -
     assert len(files) >= 3
     for file in files:
         TARGETS[name](file.read_bytes())
+
+
+def test_make_fuzz_runs_every_target() -> None:
+    (listed,) = re.findall(r"^fuzz:.*\n\tfor target in ([\w ]+);", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert listed.split() == list(TARGETS)
 
 
 DEEP = 50_000

@@ -42,7 +42,7 @@ def violated(world: World, before: World, bounds: Bounds) -> str | None:
     if world.cut and not _is_one_moment(world.log, world.cut):
         return "whole transactions"
     if world.cut and _is_reported_otherwise(world):
-        return "changes are told once"
+        return "changes are reported once"
     return None
 
 

@@ -70,7 +70,8 @@ class ReadDone:
     entity: str
     channel: str
     number: int
-    watermark: int
+    watermark: int | None
+    """None where the log alone is left of it; then it is believed to be where the first batch with it stands."""
     whole: bool
 
 
@@ -134,7 +135,7 @@ class _Entity:
     suspect_at: set[int] = field(default_factory=set)
     tips: dict[int, int] = field(default_factory=dict)
     """Number of a copy -> where its channel was when it was begun."""
-    watermarks: dict[int, int] = field(default_factory=dict)
+    watermarks: dict[int, int | None] = field(default_factory=dict)
     read_backs: int = 0
 
 
@@ -225,7 +226,7 @@ class Followed:
             _require(commit.number == entity.read_backs + 1, "once", commit, f"the last was {entity.read_backs}")
             entity.read_backs = commit.number
         _require(
-            commit.watermark <= tip,
+            (commit.watermark or 0) <= tip,
             "reads are pinned to the stream",
             commit,
             f"it was begun when the channel was at {tip}",
@@ -254,9 +255,11 @@ class Followed:
         _require(
             commit.snapshot <= whole, "reads are pinned to the stream", commit, f"copy {whole} is the last whole one"
         )
+        unread = [number for number, at in entity.watermarks.items() if at is None and number <= commit.snapshot]
+        entity.watermarks |= dict.fromkeys(unread, commit.position)
         known = entity.read_backs
         _require(commit.read_back <= known, "reads are pinned to the stream", commit, f"{known} were read back")
-        watermark = max((at for number, at in entity.watermarks.items() if number <= commit.snapshot), default=0)
+        watermark = max((at or 0 for number, at in entity.watermarks.items() if number <= commit.snapshot), default=0)
         up_to = max(channel.complete, watermark, before.position if before else 0)
         _require(
             commit.position <= up_to, "whole transactions", commit, f"the channel is complete up to {channel.complete}"
@@ -276,9 +279,12 @@ class Followed:
         new = [at for number, at in entity.watermarks.items() if before.snapshot < number <= commit.snapshot]
         _require(commit.snapshot >= before.snapshot, "once", commit, f"copy {before.snapshot} was in it")
         goes_back = commit.back_in != before.back_in
-        must = bool(new) and new[0] < before.position
+        must = bool(new) and (new[0] or 0) < before.position
         _require(
-            goes_back == must, "reads are pinned to the stream", commit, f"watermarks {new} after {before.position}"
+            goes_back == must or bool(unread),
+            "reads are pinned to the stream",
+            commit,
+            f"watermarks {new} after {before.position}",
         )
 
     def _cut(self, commit: CutNoted) -> None:

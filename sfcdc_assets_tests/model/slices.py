@@ -47,7 +47,7 @@ _COPY = Bounds((ONE,), 1, writers=1, reads=True, from_nothing=True)
 _GAP = Bounds((GAP,), 1, writers=1, reads=True)
 
 LOST, WHOLE, HISTORY = "a lost checkpoint is a planned event", "whole transactions", "history is whole"
-PINNED, TOLD = "reads are pinned to the stream", "changes are told once"
+PINNED, REPORTED = "reads are pinned to the stream", "changes are reported once"
 
 MUTANTS = {
     Rule.ONE_COMMIT: Mutant(_ONE_LANDER, "landed before moved"),
@@ -73,8 +73,8 @@ MUTANTS = {
     Rule.CUT_WAITS_FOR_ROWS_AHEAD: Mutant(
         Bounds((SIBLINGS,), 1, writers=1, reads=True, from_nothing=True, cuts=True), WHOLE
     ),
-    Rule.TOKEN_IS_A_BATCH: Mutant(Bounds((GAP,), 1, writers=1, reads=True, cuts=True, consumer=True), TOLD),
+    Rule.TOKEN_IS_A_BATCH: Mutant(Bounds((GAP,), 1, writers=1, reads=True, cuts=True, consumer=True), REPORTED),
     Rule.GONE_BACK_IS_KEPT: Mutant(
-        Bounds((ONE,), 1, writers=1, reads=True, cuts=True, consumer=True, second_copies=1), TOLD
+        Bounds((ONE,), 1, writers=1, reads=True, cuts=True, consumer=True, second_copies=1), REPORTED
     ),
 }

@@ -40,6 +40,7 @@ from sfcdc_assets_tests.model.relation import (
     Suspected,
 )
 
+WATERMARK = "watermark on "
 LAYERS = ("current_state", "history", "snapshot", "gap_reconciliation")
 
 
@@ -183,12 +184,14 @@ def _read(commit: TableCommit, entity: str) -> Iterator[Commit]:
             yield ReadDone(entity, progress.channel, entry.number, entry.position, whole=True)
         elif not progress.rows_done and not progress.complete:
             yield ReadBegun(entity, progress.channel, entry.number, entry.position)
-    if "refetch" in commit.set_now and not entries:
+    counted = [name for name in commit.set_now if name.startswith(WATERMARK)]
+    if counted and not entries:  # packed into another file since, and gone
+        for name in counted:
+            yield ReadDone(entity, name.removeprefix(WATERMARK), commit.set_now[name], None, whole=True)
+    elif "refetch" in commit.set_now and not entries:
         rows = [row for row in commit.rows(["_position", "_snapshot"]) if row["_snapshot"] == str(READ_BACK)]
         watermark = max((row["_position"] for row in rows), default=0)
-        channel = next(
-            (name.removeprefix("watermark on ") for name in commit.numbers if name.startswith("watermark on ")), ""
-        )
+        channel = next((name.removeprefix(WATERMARK) for name in commit.numbers if name.startswith(WATERMARK)), "")
         yield ReadDone(entity, channel, commit.set_now["refetch"], watermark, whole=False)
 
 

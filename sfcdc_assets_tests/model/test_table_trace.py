@@ -26,7 +26,7 @@ CHANNEL = "/data/ChangeEvents"
 MakePipeline = Callable[..., EmulatedPipeline]
 
 
-def _events(positions: range, transaction: str) -> pa.Table:
+def events(positions: range, transaction: str) -> pa.Table:
     rows = [
         {
             "channel": CHANNEL,
@@ -44,7 +44,7 @@ def _events(positions: range, transaction: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=RAW_EVENTS)
 
 
-def _at(position: int, complete: int, transaction: str) -> StreamCheckpoint:
+def checkpoint_at(position: int, complete: int, transaction: str) -> StreamCheckpoint:
     resume = ResumePoint(bytes([position]))
     return StreamCheckpoint(CHANNEL, position, complete, resume, transaction, begun=EARLIEST)
 
@@ -52,9 +52,9 @@ def _at(position: int, complete: int, transaction: str) -> StreamCheckpoint:
 def test_what_a_channel_landed_and_lost_is_followed(tmp_path: Path) -> None:
     warehouse, followed = Warehouse(str(tmp_path)), Followed()
     with recorded(followed):
-        RawEvents.open(warehouse).commit(_events(range(1, 3), "a"), _at(2, 0, "a"))
-        RawEvents.open(warehouse).commit(_events(range(3, 4), "b"), _at(3, 2, "b"))
-        RawEvents.open(warehouse).note(_at(3, 3, "b"))
+        RawEvents.open(warehouse).commit(events(range(1, 3), "a"), checkpoint_at(2, 0, "a"))
+        RawEvents.open(warehouse).commit(events(range(3, 4), "b"), checkpoint_at(3, 2, "b"))
+        RawEvents.open(warehouse).note(checkpoint_at(3, 3, "b"))
         table = RawEvents.open(warehouse)
         lose_checkpoint(warehouse, table, table.checkpoint(CHANNEL), "refused", 1)
     assert followed.counts == {"Landed": 4}
@@ -70,14 +70,14 @@ def test_what_a_channel_landed_and_lost_is_followed(tmp_path: Path) -> None:
 def test_a_commit_after_some_that_another_client_made_and_cleaned_up_is_followed(tmp_path: Path) -> None:
     warehouse, followed = Warehouse(str(tmp_path)), Followed()
     with recorded(followed):
-        RawEvents.open(warehouse).commit(_events(range(1, 3), "a"), _at(2, 0, "a"))
+        RawEvents.open(warehouse).commit(events(range(1, 3), "a"), checkpoint_at(2, 0, "a"))
         other = RawEvents.open(warehouse).table
         for _ in range(2):
             write_deltalake(tmp_path / "raw_events", other.schema.empty_table(), mode="append")
         DeltaTable(tmp_path / "raw_events").create_checkpoint()
         for left in sorted((tmp_path / "raw_events" / "_delta_log").glob("*.json"))[:-1]:
             left.unlink()
-        RawEvents.open(warehouse).commit(_events(range(3, 4), "b"), _at(3, 2, "b"))
+        RawEvents.open(warehouse).commit(events(range(3, 4), "b"), checkpoint_at(3, 2, "b"))
     assert followed.counts == {"Landed": 2}
 
 
@@ -96,12 +96,25 @@ def test_tables_that_were_removed_and_made_again_begin_again(make_pipeline: Make
     assert followed.counts["Appended"] > before >= 3
 
 
+def test_a_copy_whose_rows_were_packed_and_deleted_since_is_still_followed(make_pipeline: MakePipeline) -> None:
+    pipeline, followed = make_pipeline("Account", records=3), Followed()
+    with connected(pipeline) as copy:
+        copy.snapshot()
+        copy.catch_up()
+        for file in (pipeline.warehouse / "snapshot" / "Account").rglob("*.parquet"):
+            if "_delta_log" not in file.parts:
+                file.unlink()
+    followed.take_all(read_trace(pipeline.warehouse))
+    assert followed.counts["ReadDone"] == 1
+    assert followed.counts["Committed"] >= 2
+
+
 @pytest.mark.parametrize(
     ("rows", "checkpoint", "guarantee"),
     [
-        (_events(range(3, 4), "a"), _at(3, 2, "a"), "whole transactions"),
-        (_events(range(2, 4), "b"), _at(3, 1, "b"), "once"),
-        (_events(range(0), "b"), _at(1, 1, "b"), "our own order"),
+        (events(range(3, 4), "a"), checkpoint_at(3, 2, "a"), "whole transactions"),
+        (events(range(2, 4), "b"), checkpoint_at(3, 1, "b"), "once"),
+        (events(range(0), "b"), checkpoint_at(1, 1, "b"), "our own order"),
     ],
     ids=["half a transaction", "an event again", "back"],
 )
@@ -112,7 +125,7 @@ def test_a_commit_that_the_model_does_not_have_is_named(
 
     def land() -> None:
         with recorded(Followed()):
-            RawEvents.open(warehouse).commit(_events(range(1, 3), "a"), _at(2, 0, "a"))
+            RawEvents.open(warehouse).commit(events(range(1, 3), "a"), checkpoint_at(2, 0, "a"))
             RawEvents.open(warehouse).commit(rows, checkpoint)
 
     with pytest.raises(NotAllowed) as refused:

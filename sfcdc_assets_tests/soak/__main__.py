@@ -2,7 +2,8 @@
 
 Six objects change three times a second. Every few minutes something dies, each kind in its turn, and only what restarts
 containers starts it again. The soak fails, at its end and with all figures, if tables are not fresh again within a
-minute of a fault, or differ from the org when traffic has ended. The minute is meant for a machine that does nothing
+minute of a fault, differ from the org when traffic has ended, have a commit that is no step of the model, or if a part
+holds a fifth more memory, threads or open files in the end. The minute is meant for a machine that does nothing
 else. With `--write` the figures go to docs/soak.json, and their picture to docs/images/soak.svg.
 """
 

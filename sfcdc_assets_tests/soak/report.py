@@ -22,6 +22,11 @@ nothing is tried again after a pause, which may be a minute by then."""
 STAYS_SECONDS = 30.0
 """They are fresh again once they have been for so long."""
 CALM_SECONDS = 10.0
+GROWTH = 1.2
+"""A part that holds more than so many times what it held has grown: the median of the last sixth of the samples beside
+that of the second, when all have started."""
+COMES_AND_GOES = "runs"
+"""The part that is there only while a run is."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,28 @@ def calm(looks: Sequence[Look], faults: Sequence[Struck]) -> dict[str, float]:
     return {"p50": round(percentiles[49], 1), "p95": round(percentiles[94], 1), "most": round(max(waits), 1)}
 
 
+def grown(samples: Sequence[Sample]) -> list[str]:
+    """Return which parts have grown in what, in words. What is to grow is not asked: the warehouse and its files with
+    the changes, Dagster's log and database with the runs until the daily purge."""
+    sixth = len(samples) // 6
+    if not sixth:
+        return []
+    early, late = samples[sixth : 2 * sixth], samples[-sixth:]
+    measures: dict[str, Callable[[Sample], Mapping[str, float]]] = {
+        "MB of memory": lambda each: each.memory_mb,
+        "threads": lambda each: each.threads,
+        "open files": lambda each: each.open_files,
+    }
+    found = []
+    for measure, held in measures.items():
+        for part in sorted({part for each in samples for part in held(each)} - {COMES_AND_GOES}):
+            before = [held(each)[part] for each in early if part in held(each)]
+            after = [held(each)[part] for each in late if part in held(each)]
+            if before and after and statistics.median(after) > GROWTH * statistics.median(before):
+                found.append(f"{part}: {statistics.median(before):g} {measure}, then {statistics.median(after):g}")
+    return found
+
+
 @dataclass(frozen=True)
 class Summary:
     """A soak in a few figures."""
@@ -105,6 +132,8 @@ class Summary:
     """Faults after which tables were not fresh again in time."""
     tables: str
     has_failed: bool
+    grown: Sequence[str] = ()
+    """Parts that hold more than they did. Soaks of before this was asked have none."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What is noted every five seconds: memory of each part, disk, Dagster's database and ticks, freshness."""
+"""What is noted every five seconds: memory, threads and open files of each part, disk, Dagster's database and ticks,
+freshness."""
 
 from __future__ import annotations
 
@@ -7,9 +8,9 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg2
@@ -42,6 +43,10 @@ class Sample:
     waits: float
     """How long the oldest change has waited that no reader sees yet."""
     suspects: int
+    threads: Mapping[str, int] = field(default_factory=dict)
+    """By part, as memory is. Soaks of before these were noted have none."""
+    open_files: Mapping[str, int] = field(default_factory=dict)
+    """By part: descriptors, sockets among them."""
 
     def line(self) -> str:
         """For who watches."""
@@ -84,9 +89,10 @@ class Samples:
         look = self._freshness.last()
         files, size = _disk(self._warehouse)
         database, events, tick = self._of_dagster()
+        memory, threads, open_files = self._held()
         return Sample(
             at=round(time.time() - self.began, 1),
-            memory_mb=self._memory(),
+            memory_mb={part: round(size, 1) for part, size in memory.items()},
             warehouse_files=files,
             warehouse_mb=round(size / _MB, 1),
             database_mb=database,
@@ -95,17 +101,25 @@ class Samples:
             tick_seconds=tick,
             waits=round(look.waits, 1) if look else 0.0,
             suspects=look.suspects if look else 0,
+            threads=threads,
+            open_files=open_files,
         )
 
-    def _memory(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+    def _held(self) -> tuple[dict[str, float], dict[str, int], dict[str, int]]:
+        """Return the memory, threads and open files of each part."""
+        memory: dict[str, float] = {}
+        threads: dict[str, int] = {}
+        files: dict[str, int] = {}
         main = self._deployment.code.main_process()
         for name, container in self._deployment.containers.items():
             for pid in container.processes():
                 with suppress(OSError, IndexError):
                     part = name if container is not self._deployment.code or pid == main else _below_code_server(pid)
-                    found[part] = found.get(part, 0.0) + _resident_mb(pid)
-        return {part: round(size, 1) for part, size in found.items()}
+                    size, count, opened = _resident_mb(pid), threads_of(pid), open_files_of(pid)
+                    memory[part] = memory.get(part, 0.0) + size
+                    threads[part] = threads.get(part, 0) + count
+                    files[part] = files.get(part, 0) + opened
+        return memory, threads, files
 
     def _of_dagster(self) -> tuple[float | None, int | None, float | None]:
         try:
@@ -149,6 +163,16 @@ def _below_code_server(pid: int) -> str:
 def _resident_mb(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / _MB
+
+
+def threads_of(pid: int) -> int:
+    """Return how many threads a process has. Raises `OSError` where it has ended."""
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def open_files_of(pid: int) -> int:
+    """Return how many descriptors a process has. Raises `OSError` where it has ended."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def _disk(folder: Path) -> tuple[int, int]:

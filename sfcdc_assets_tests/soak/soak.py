@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sfcdc_assets_tests.benchmarks.org_process import clean_environment, compare, sfcdc
 from sfcdc_assets_tests.benchmarks.stage import WrongAnswer
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.model.relation import Followed, NotAllowed
+from sfcdc_assets_tests.model.table_trace import read_trace
 from sfcdc_assets_tests.soak import report
 from sfcdc_assets_tests.soak.deployment import READY_SECONDS, Deployment
 from sfcdc_assets_tests.soak.faults import Faults
@@ -21,6 +23,14 @@ GIVE_UP_SECONDS = 300.0
 """So long after a fault nobody waits any more for fresh tables."""
 PROGRESS_SECONDS = 30.0
 LOOK_SECONDS = 1.0
+
+
+def follow(warehouse: Path) -> Mapping[str, int]:
+    """Follow the commits that the logs of a warehouse still have; how many there were of each kind. Raises
+    `NotAllowed`."""
+    followed = Followed()
+    followed.take_all(read_trace(warehouse))
+    return dict(followed.counts)
 
 
 class Soak:
@@ -68,12 +78,16 @@ class Soak:
         self._say("traffic has ended")
 
     def difference(self) -> str:
-        """Sync to the end; what then differs from the org in any table, or why nobody knows. Empty if nothing does."""
+        """Sync to the end; what then differs from the org in any table, or why nobody knows, and otherwise the first
+        commit, of those that the logs still have, which is no step of the model. Empty if nothing does."""
         try:
             sfcdc("sync", "--until-caught-up", env={**clean_environment(), **self.settings}, cwd=self._folder)
             compare(self.org.org, self._folder)
+            self._say(f"the model has every commit: {follow(self.warehouse)}")
         except WrongAnswer as wrong:
             return str(wrong)
+        except NotAllowed as refused:
+            return f"a commit that the model does not have: {refused}"
         return ""
 
     def _strike(self, name: str) -> None:
@@ -107,11 +121,13 @@ class Soak:
 
     def summary(self, difference: str) -> report.Summary:
         """In a few figures."""
+        grown = report.grown(self.samples.taken)
         return report.Summary(
             changes=self.org.changes,
             calm_seconds=report.calm(self.freshness.looks, self.struck),
             restarts={name: each.restarts for name, each in self.deployment.containers.items()},
             missed=[*self.failed, *(each.name for each in self.struck if each.is_missed)],
             tables=difference or f"{len(ENTITIES)} tables equal the org",
-            has_failed=bool(difference or self.failed or any(each.is_missed for each in self.struck)),
+            has_failed=bool(difference or grown or self.failed or any(each.is_missed for each in self.struck)),
+            grown=grown,
         )

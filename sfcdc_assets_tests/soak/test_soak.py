@@ -6,17 +6,23 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.eventually import eventually
+from sfcdc_assets_tests.model.relation import NotAllowed
+from sfcdc_assets_tests.model.test_table_trace import checkpoint_at, events
 from sfcdc_assets_tests.soak.container import Container, can_be_run
 from sfcdc_assets_tests.soak.followed_org import ENTITIES, followed_org
 from sfcdc_assets_tests.soak.freshness import Look
-from sfcdc_assets_tests.soak.report import PICTURE, POINTS, Figures, judged
-from sfcdc_assets_tests.soak.soak import Soak
+from sfcdc_assets_tests.soak.report import PICTURE, POINTS, Figures, grown, judged
+from sfcdc_assets_tests.soak.samples import Sample, open_files_of, threads_of
+from sfcdc_assets_tests.soak.soak import Soak, follow
 
 needs_namespaces = pytest.mark.skipif(not can_be_run(), reason="needs namespaces of Linux")
 BEGAN = 1000.0
@@ -63,6 +69,51 @@ def test_a_fault_is_missed_where_its_suspects_are_healed_late_or_never(seconds: 
     struck = judged("a black hole", BEGAN, BEGAN + 2, noted)
     assert struck.is_healed is (seconds < 300)
     assert struck.is_missed is is_missed
+
+
+def test_what_the_logs_of_a_soak_have_is_followed_and_what_the_model_does_not_allow_is_named(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    RawEvents.open(warehouse).commit(events(range(1, 3), "a"), checkpoint_at(2, 0, "a"))
+    RawEvents.open(warehouse).commit(events(range(3, 4), "b"), checkpoint_at(3, 2, "b"))
+    assert follow(tmp_path) == {"Landed": 2}
+    RawEvents.open(warehouse).commit(events(range(4, 5), "b"), checkpoint_at(4, 3, "b"))
+    with pytest.raises(NotAllowed, match="whole transactions"):
+        follow(tmp_path)
+
+
+def held(*, memory: float = 400.0, threads: int = 40, files: int = 90, part: str = "code") -> Sample:
+    return Sample(0.0, {part: memory}, 0, 0.0, None, 0.0, None, None, 0.0, 0, {part: threads}, {part: files})
+
+
+@pytest.mark.parametrize(
+    ("late", "grown_in"),
+    [
+        (held(), []),
+        (held(memory=470.0, threads=48, files=108), []),
+        (held(memory=490.0), ["code: 400 MB of memory, then 490"]),
+        (held(threads=49), ["code: 40 threads, then 49"]),
+        (held(files=120), ["code: 90 open files, then 120"]),
+    ],
+    ids=["nothing", "a little", "memory", "threads", "files"],
+)
+def test_a_part_that_holds_a_fifth_more_in_the_end_has_grown(late: Sample, grown_in: list[str]) -> None:
+    starting, peak = held(memory=9.0, threads=1, files=1), held(memory=900.0, threads=900, files=900)
+    assert grown([*[starting] * 10, *[held()] * 10, *[peak] * 30, *[late] * 10]) == grown_in
+
+
+def test_neither_runs_that_come_and_go_nor_a_part_that_is_not_there_in_the_end_have_grown() -> None:
+    runs = [held(part="runs")] * 50 + [held(part="runs", memory=900.0)] * 10
+    assert grown(runs) == []
+    assert grown([held()] * 50 + [held(part="daemon", memory=900.0)] * 10) == []
+    assert grown([]) == []
+
+
+def test_threads_and_open_files_of_a_process_are_counted(tmp_path: Path) -> None:
+    threads, files = threads_of(os.getpid()), open_files_of(os.getpid())
+    with (tmp_path / "one").open("w"), ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        assert threads_of(os.getpid()) == threads + 1
+        assert open_files_of(os.getpid()) == files + 1
 
 
 def test_the_documentation_has_the_figures_of_the_last_soak_and_their_picture() -> None:

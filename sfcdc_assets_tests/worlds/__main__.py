@@ -1,7 +1,7 @@
 """The small worlds in bulk: `python -m sfcdc_assets_tests.worlds`, a part of `make soak`.
 
 Bounds are taken one after another, each in pieces of consecutive schedules, by processes beside each other, until so
-many worlds were run. Exit code 1, with the world, for the first that fails.
+many worlds were run. Exit code 1, with the world, for the first that fails, and where the bounds have fewer worlds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import cache
 from itertools import islice
@@ -53,9 +53,9 @@ def _crowds(length: int) -> list[Stories]:
     return list(in_crowds(all_stories(length), CROWD))
 
 
-def pieces() -> Iterator[Piece]:
-    """Yield all the work, smaller bounds first."""
-    for bound in BOUNDS:
+def pieces(bounds: Sequence[Bound]) -> Iterator[Piece]:
+    """Yield all the work, bound after bound."""
+    for bound in bounds:
         count = sum(1 for _ in schedules(*bound))
         for first in range(0, count, SCHEDULES):
             yield from (Piece(bound, crowd, first) for crowd in range(len(_crowds(bound.length))))
@@ -69,19 +69,23 @@ def run_piece(piece: Piece) -> tuple[int, float]:
     return count.worlds, time.process_time() - begun
 
 
-def main() -> int:
+def main(
+    words: Sequence[str] | None = None,
+    bounds: Sequence[Bound] = BOUNDS,
+    landing: Sequence[tuple[int, int]] = LANDING,
+) -> int:
     """Read the command line, run, print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worlds", type=int, default=10_000_000, help="enough of them")
     parser.add_argument("--processes", type=int, default=2)
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     os.environ["POLARS_MAX_THREADS"] = "1"  # processes share the cores, and frames are small
     begun, worlds, cpu = time.monotonic(), 0, 0.0
-    landed = sum(landing_worlds.run_all(length, steps) for length, steps in LANDING)
+    landed = sum(landing_worlds.run_all(length, steps) for length, steps in landing)
     print(f"{landed:,} worlds of landing in {time.monotonic() - begun:.0f} s", flush=True)
     with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
         waiting: set[Future[tuple[int, float]]] = set()
-        left = pieces()
+        left = pieces(bounds)
         while worlds < given.worlds:
             waiting |= {pool.submit(run_piece, piece) for piece in islice(left, 2 * given.processes - len(waiting))}
             if not waiting:
@@ -92,6 +96,9 @@ def main() -> int:
                 worlds, cpu = worlds + found, cpu + seconds
             print(f"{worlds:,} worlds, {worlds / max(cpu, 0.001):,.0f} per second of CPU", flush=True)
         pool.shutdown(cancel_futures=True)
+    if worlds < given.worlds:
+        print(f"only {worlds:,} worlds: the bounds have no more")
+        return 1
     return 0
 
 

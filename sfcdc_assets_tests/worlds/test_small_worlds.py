@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -14,6 +15,7 @@ from sfcdc_assets.streams.resume import StreamProgress
 from sfcdc_assets.timeline import resolve, timeline
 from sfcdc_assets.timeline.timeline import Timeline
 from sfcdc_assets_tests.worlds import landing_worlds, memory_tables
+from sfcdc_assets_tests.worlds.__main__ import Bound, main
 from sfcdc_assets_tests.worlds.landing_worlds import LandingFails
 from sfcdc_assets_tests.worlds.memory_tables import Reading
 from sfcdc_assets_tests.worlds.schedules import Batch, Schedule, schedules
@@ -32,6 +34,14 @@ def a_slice(every: int = EVERY, *first: Schedule) -> Count:
     for crowd in in_crowds(all_stories(2), 10_000):
         run(crowd, islice(schedules(2, 1, 1), 0, None, every), count)
     return count
+
+
+def test_fewer_worlds_than_asked_for_are_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    bounds, landing = [Bound(1, 0, 0, 0)], [(1, 1)]
+    assert main(["--worlds", "100000000", "--processes", "1"], bounds, landing) == 1
+    *_, last = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"only [\d,]+ worlds: the bounds have no more", last)
+    assert main(["--worlds", "1", "--processes", "1"], bounds, landing) == 0
 
 
 def test_every_story_of_two_events_is_told_truly_in_some_of_its_schedules() -> None:

@@ -20,6 +20,7 @@ from sfcdc_assets.lake.store.notes import put_note, read_note
 from sfcdc_assets.lake.tables import audits, current_state, gap_reconciliation, raw_events
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, newest_cuts
 from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.stream_checkpoint import StoredCheckpoint
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -96,37 +97,47 @@ def _of_cut(warehouse: Warehouse, cut: Cut) -> dict[str, Any]:
     return {
         "channel": cut.channel,
         "position": cut.position,
-        "commit_timestamp": _time(cut.commit_timestamp),
-        "applied_at": _time(cut.applied_at),
-        "resume": _resume(warehouse, cut.channel),
+        "commit_timestamp": time_of(cut.commit_timestamp),
+        "applied_at": time_of(cut.applied_at),
+        "resume": None if cut.channel == POLLED else _resume(warehouse, cut.channel),
         "entities": {entity: _of_entity(warehouse, cut, entity) for entity in entities},
     }
 
 
-def _resume(warehouse: Warehouse, channel: str) -> dict[str, Any] | None:
-    """Return where the channel's stream goes on, and the log entry that says so; None where nothing is streamed."""
-    if channel == POLLED:
-        return None
-    events = RawEvents.open(warehouse)
-    checkpoint = events.checkpoint(channel)
-    replay_id = checkpoint.resume.replay_id
+def _resume(warehouse: Warehouse, channel: str) -> dict[str, Any]:
+    """Return where the channel's stream goes on, and the log entry that says so."""
+    table = RawEvents.open(warehouse).table
     return {
-        "position": checkpoint.position,
-        "complete_position": checkpoint.complete_position,
-        "replay_id": replay_id.hex() if replay_id else None,
-        "version": events.table.version,
-        "log_entry_sha256": log_entry_hash(warehouse, raw_events.NAME, events.table.version),
+        **resume_of(table, channel),
+        "version": table.version,
+        "log_entry_sha256": log_entry_hash(warehouse, raw_events.NAME, table.version),
+    }
+
+
+def resume_of(table: Table, channel: str) -> dict[str, Any]:
+    """Return where a channel's stream goes on by a version of `raw_events`."""
+    stored = StoredCheckpoint.of(table, channel)
+    return {
+        "position": stored.position,
+        "complete_position": stored.complete_position,
+        "replay_id": stored.replay_id.hex() or None,
     }
 
 
 def _of_entity(warehouse: Warehouse, cut: Cut, entity: str) -> dict[str, Any]:
-    lag, tables = cut.lag_of(entity), cut.tables_of(entity)
+    tables = cut.tables_of(entity)
     return {
-        "lags": None if lag is None else {"position": lag.position, "as_of": _time(lag.as_of), "reason": lag.reason},
+        "lags": lags_of(cut, entity),
         "tables": {path: of_table(warehouse, path, version) for path, version in sorted(tables.items())},
         **counts_of(warehouse, entity, tables),
         "last_audit": last_audit(warehouse, entity, cut.applied_at),
     }
+
+
+def lags_of(cut: Cut, entity: str) -> dict[str, Any] | None:
+    """Return how an entity lags in a cut; None where it does not."""
+    lag = cut.lag_of(entity)
+    return None if lag is None else {"position": lag.position, "as_of": time_of(lag.as_of), "reason": lag.reason}
 
 
 def of_table(warehouse: Warehouse, path: str, version: int) -> dict[str, Any]:
@@ -188,8 +199,9 @@ def last_audit(warehouse: Warehouse, entity: str, until: datetime | None) -> dic
     rows = table.rows(predicate=f"entity_name = '{entity}'")
     rows = [row for row in rows if until is None or row["audited_at"] <= until]
     newest = max(rows, key=lambda row: row["audited_at"], default=None)
-    return {**newest, "audited_at": _time(newest["audited_at"])} if newest is not None else None
+    return {**newest, "audited_at": time_of(newest["audited_at"])} if newest is not None else None
 
 
-def _time(moment: datetime | None) -> str | None:
+def time_of(moment: datetime | None) -> str | None:
+    """Return a time as a certificate has it."""
     return None if moment is None else moment.astimezone(UTC).isoformat()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,16 +14,21 @@ from sfcdc_assets.lake.certificates.certificate import (
     Certificate,
     counts_of,
     hash_of,
+    lags_of,
     last_audit,
     log_entry_hash,
     of_table,
     path_of,
     read_certificate,
+    resume_of,
+    time_of,
 )
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.tables import raw_events
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, cuts
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.settings.channel_kinds import POLLED
 
 
 @dataclass(frozen=True)
@@ -72,26 +76,22 @@ class _Comparison:
         cut = next((each for each in self._known if _is_it(each, said)), None)
         if cut is None:
             self.gone.append(f"{said['channel']} at position {said['position']}: the cut is not kept any more")
+        else:
+            self.wrong += _of_cut(self._warehouse, cut, said)
+        self.wrong += _resume(self._warehouse, said["channel"], said["resume"])
         for entity, of_entity in said["entities"].items():
             named = {path: each["version"] for path, each in of_entity["tables"].items()}
-            if cut is not None and cut.tables_of(entity) != named:
-                self.wrong.append(f"{entity}: the cut names other versions than the certificate")
             try:
                 self._compare(entity, of_entity, named)
             except TableDamaged as error:
                 is_there = _has_all_files(self._warehouse, error.table, named.get(error.table))
                 (self.wrong if is_there else self.gone).append(str(error))
-            if cut is not None and last_audit(self._warehouse, entity, cut.applied_at) != of_entity["last_audit"]:
-                self.wrong.append(f"{entity}: `audits` has another last comparison with the org")
-        self.wrong += _resume(self._warehouse, said["resume"])
 
     def _compare(self, entity: str, said: Mapping[str, Any], versions: Mapping[str, int]) -> None:
         for path, each in said["tables"].items():
             self.wrong += _differences(path, each, of_table(self._warehouse, path, each["version"]))
             self.tables += 1
-        for name, found in counts_of(self._warehouse, entity, versions).items():
-            if found != said[name]:
-                self.wrong.append(f"{entity}: {name} is {found}, not {said[name]}")
+        self.wrong += _unlike(entity, counts_of(self._warehouse, entity, versions), said)
 
 
 def _chain(warehouse: Warehouse, certificate: Certificate) -> Iterator[str]:
@@ -127,8 +127,23 @@ def _has_all_files(warehouse: Warehouse, name: str, version: int | None) -> bool
 
 
 def _is_it(cut: Cut, said: Mapping[str, Any]) -> bool:
-    at = cut.applied_at.astimezone(UTC).isoformat() if cut.applied_at is not None else None
+    at = time_of(cut.applied_at)
     return (cut.channel, cut.position, at) == (said["channel"], said["position"], said["applied_at"])
+
+
+def _of_cut(warehouse: Warehouse, cut: Cut, said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what `consistent_cuts` and `audits` say otherwise."""
+    yield from _unlike("cut", {"commit_timestamp": time_of(cut.commit_timestamp)}, said)
+    tables = (of_entity["tables"].items() for of_entity in said["entities"].values())
+    if cut.tables != {path: each["version"] for of_entity in tables for path, each in of_entity}:
+        yield "cut: it names other tables or versions than the certificate"
+    for entity, of_entity in said["entities"].items():
+        found = {"lags": lags_of(cut, entity), "last_audit": last_audit(warehouse, entity, cut.applied_at)}
+        yield from _unlike(entity, found, of_entity)
+
+
+def _unlike(what: str, found: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{what}: {name} is {each}, not {said[name]}" for name, each in found.items() if each != said[name])
 
 
 def _differences(path: str, said: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
@@ -141,9 +156,22 @@ def _differences(path: str, said: Mapping[str, Any], found: Mapping[str, Any]) -
         yield f"{path}: the log entry of version {said['version']} is another one"
 
 
-def _resume(warehouse: Warehouse, said: Mapping[str, Any] | None) -> Iterator[str]:
-    if said is None or said["log_entry_sha256"] is None:
+def _resume(warehouse: Warehouse, channel: str, said: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what is wrong with where the stream goes on; that version's log may have been cleaned up."""
+    if channel == POLLED:
         return
-    entry = log_entry_hash(warehouse, "raw_events", said["version"])
-    if entry is not None and entry != said["log_entry_sha256"]:
-        yield f"raw_events: the log entry of version {said['version']} is another one"
+    newest, version = Table.open(warehouse, raw_events.NAME), said["version"] if said is not None else 0
+    if said is None:
+        yield "resume: it is missing"
+    elif newest is None or newest.version < version:
+        yield f"resume: {raw_events.NAME} has no version {version}"
+    else:
+        entry = log_entry_hash(warehouse, raw_events.NAME, version)
+        if None not in (entry, said["log_entry_sha256"]) and entry != said["log_entry_sha256"]:
+            yield f"{raw_events.NAME}: the log entry of version {version} is another one"
+        try:
+            then = Table.open(warehouse, raw_events.NAME, version)
+        except TableDamaged:
+            then = None
+        if then is not None:
+            yield from _unlike("resume", resume_of(then, channel), said)

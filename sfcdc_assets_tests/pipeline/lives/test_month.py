@@ -1,5 +1,5 @@
 """A month in a few minutes: nothing lost, nothing doubled, no checkpoint lost but by an outage that outlasts the
-retention, and no delivery paid for twice but where a stream was begun again."""
+retention, no delivery paid for twice but where a stream was begun again, and each commit is a step of the model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from sfcdc_assets_tests.model.relation import Followed
+from sfcdc_assets_tests.model.table_trace import recorded
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_roots_read_once, without_spark
 from sfcdc_assets_tests.pipeline.lives.month import CHANNELS, Month, live, seconds_since
@@ -29,12 +31,13 @@ def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     print(f"seed {SEED}")
     without_spark(monkeypatch, Random(SEED))
     with_roots_read_once(monkeypatch)
-    began = time.monotonic()
+    began, commits = time.monotonic(), Followed()
     with memory_folder(tmp_path) as folder, stream(folder, entities=tuple(CHANNELS), seed=SEED) as opened:
         month = Month(opened, SEED)
-        live(month)
+        with recorded(commits):
+            live(month)
         figures = month.figures
-        print(figures, seconds_since(began))
+        print(figures, seconds_since(began), f"followed: {dict(commits.counts)}")
         for entity in CHANNELS:
             table = DeltaTable(str(opened.root / "current_state" / entity))
             rows = {row["Id"]: row for row in pa.table(table.scan()).to_pylist()}
@@ -52,6 +55,8 @@ def test_a_month_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert 0 <= repeated <= figures.resumes
     assert 0 < expired < figures.published_unheard
     assert again <= figures.published_unheard + figures.resumes
+    assert commits.counts["Landed"] > 100
+    assert commits.counts["CutNoted"]
     assert figures.looks > 200
     assert figures.refused_snapshots > 0
     # By the move to another instance, and by the outage of 80 hours.

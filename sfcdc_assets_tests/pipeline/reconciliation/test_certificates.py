@@ -99,26 +99,72 @@ def _null_for_a_value(rows: pa.Table) -> pa.Table:
     return rows.set_column(number, "LastName", pa.array([None, *rows["LastName"].to_pylist()[1:]], pa.string()))
 
 
-def _edited(number: int, *, signed: bool) -> Callable[[EmulatedPipeline], None]:
-    def tamper(org: EmulatedPipeline) -> None:
-        path = org.warehouse / "certificates" / f"{number:06}.json"
-        certificate = json.loads(path.read_text())
-        certificate["cuts"][0]["entities"]["Contact"]["tables"]["current_state/Contact"]["rows"] += 1
-        if signed:
-            certificate["sha256"] = hash_of(certificate)
-        path.write_text(json.dumps(certificate))
+def _rewrite(org: EmulatedPipeline, number: int, edit: Callable[[dict[str, Any]], object], *, signed: bool) -> None:
+    """Edit the cut of a certificate; `signed`: and make its hash again, as anybody can."""
+    path = org.warehouse / "certificates" / f"{number:06}.json"
+    certificate = json.loads(path.read_text())
+    edit(certificate["cuts"][0])
+    if signed:
+        certificate["sha256"] = hash_of(certificate)
+    path.write_text(json.dumps(certificate))
 
-    return tamper
+
+def _edited(number: int, *, signed: bool) -> Callable[[EmulatedPipeline], None]:
+    def edit(cut: dict[str, Any]) -> None:
+        cut["entities"]["Contact"]["tables"]["current_state/Contact"]["rows"] += 1
+
+    return lambda org: _rewrite(org, number, edit, signed=signed)
+
+
+def _says(**said: Any) -> Callable[[EmulatedPipeline], None]:
+    """The last certificate says something else of contacts, under a hash that is right."""
+    return lambda org: _rewrite(org, 2, lambda cut: cut["entities"]["Contact"].update(said), signed=True)
+
+
+def _goes_on(**said: Any) -> Callable[[EmulatedPipeline], None]:
+    """The same of where the stream goes on."""
+    return lambda org: _rewrite(org, 2, lambda cut: cut["resume"].update(said), signed=True)
+
+
+def _of_cut(edit: Callable[[dict[str, Any]], object]) -> Callable[[EmulatedPipeline], None]:
+    return lambda org: _rewrite(org, 2, edit, signed=True)
+
+
+def _after_a_comparison(org: EmulatedPipeline) -> dict[str, Any]:
+    """Make a third certificate, which has what `sfcdc verify` came to; return that of contacts."""
+    assert CliRunner().invoke(app, ["verify", "--entity", "Contact"]).exit_code == 0
+    with org.org.transaction() as one:
+        one.update("Contact", ids(org.org, "Contact")[2], {"Phone": "2"})
+    org.sync()
+    code, made = certify()
+    assert code == 0, made
+    found: dict[str, Any] = made["cuts"][0]["entities"]["Contact"]["last_audit"]
+    return found
+
+
+def _another_comparison(org: EmulatedPipeline) -> None:
+    found = {**_after_a_comparison(org), "differences": 7}
+    _rewrite(org, 3, lambda cut: cut["entities"]["Contact"].update(last_audit=found), signed=True)
+
+
+def _without_the_comparison(org: EmulatedPipeline) -> None:
+    _after_a_comparison(org)
+    _rewrite(org, 3, lambda cut: cut["entities"]["Contact"].update(last_audit=None), signed=True)
 
 
 def _without_the_first(org: EmulatedPipeline) -> None:
     (org.warehouse / "certificates" / "000001.json").unlink()
 
 
-def _other_log_entry(org: EmulatedPipeline) -> None:
-    table = org.table("history/Contact")
-    entry = org.warehouse / "history" / "Contact" / "_delta_log" / f"{table.version():020}.json"
-    entry.write_text(entry.read_text() + "\n")
+def _other_log_entry(name: str) -> Callable[[EmulatedPipeline], None]:
+    def tamper(org: EmulatedPipeline) -> None:
+        entry = org.warehouse / name / "_delta_log" / f"{org.table(name).version():020}.json"
+        entry.write_text(entry.read_text() + "\n")
+
+    return tamper
+
+
+LAG = {"position": 1, "as_of": None, "reason": "its copy is not complete"}
 
 
 @pytest.mark.slow
@@ -134,7 +180,22 @@ def _other_log_entry(org: EmulatedPipeline) -> None:
         (_edited(1, signed=False), "000001.json is not the one that certificate 2 follows"),
         (_edited(1, signed=True), "000001.json is not the one that certificate 2 follows"),
         (_without_the_first, "000001.json is missing"),
-        (_other_log_entry, "history/Contact: the log entry"),
+        (_other_log_entry("history/Contact"), "history/Contact: the log entry"),
+        (_other_log_entry("raw_events"), "raw_events: the log entry"),
+        (_says(living=30), "Contact: living is 29, not 30"),
+        (_says(deleted=0), "Contact: deleted is 1, not 0"),
+        (_says(in_doubt=1), "Contact: in_doubt is 0, not 1"),
+        (_says(open_suspects={"gap_event": 1}), "Contact: open_suspects is {}, not {'gap_event': 1}"),
+        (_says(lags=LAG), "Contact: lags is None, not {"),
+        (_another_comparison, "Contact: last_audit is {"),
+        (_without_the_comparison, "Contact: last_audit is {"),
+        (_goes_on(position=1), "resume: position is"),
+        (_goes_on(complete_position=1), "resume: complete_position is"),
+        (_goes_on(replay_id="00"), "resume: replay_id is"),
+        (_goes_on(version=1_000, position=1), "resume: raw_events has no version 1000"),
+        (_of_cut(lambda cut: cut.update(resume=None)), "resume: it is missing"),
+        (_of_cut(lambda cut: cut.update(commit_timestamp=None)), "cut: commit_timestamp is"),
+        (_of_cut(lambda cut: cut["entities"].pop("Contact")), "cut: it names other tables"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
@@ -151,6 +212,18 @@ def test_tampering_is_seen_by_both(
     code, said = stranger(org.warehouse, capsys)
     assert code == 3, said
     assert says in said
+
+
+@pytest.mark.slow
+def test_one_that_has_a_comparison_with_the_org_holds_and_older_ones_do(
+    org: EmulatedPipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _after_a_comparison(org)
+    assert (found["entity_name"], found["in_org"], found["in_table"], found["differences"]) == ("Contact", 29, 29, 0)
+    for number in (1, 2, 3):
+        path = str(org.warehouse / "certificates" / f"{number:06}.json")
+        assert certify("--check", path)[0] == 0
+        assert runpy.run_path(str(CHECKER))["main"](str(org.warehouse), path) == 0, capsys.readouterr().out
 
 
 def test_what_is_no_certificate_is_said(org: EmulatedPipeline, tmp_path: Path) -> None:
