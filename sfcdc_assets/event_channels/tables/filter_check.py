@@ -82,12 +82,15 @@ def read_topic(
     known = org_topics(org.session, own_name(channel))
     if not known:
         raise TopicMissing(channel)
-    events = EventTable.open_or_create(warehouse, channel, push_topic_reader(org, channel).own_columns)
+    own_columns = push_topic_reader(org, channel).own_columns
+    events = EventTable.open_or_create(warehouse, channel, own_columns)
+    # Who looked for the channel's place before its first notification has made the table without them.
+    begun = pa.unify_schemas([events.table.schema, own_columns])
     stamp = _newest(events, channel, now_ms - int(visibility_seconds * 1000)).read_after(now_ms)
     found: dict[str, Known] = {}
     fields: dict[str, pa.Field] = {}
     erased = erased_records(warehouse)
-    for rows, schema in _typed_rows(org, channel, known[0].topic.query, events.table.schema):
+    for rows, schema in _typed_rows(org, channel, known[0].topic.query, begun):
         names = [field.name for field in field_columns(schema) if not is_compound(field)]
         fields |= {name: schema.field(name) for name in names}
         for row in rows:

@@ -40,6 +40,16 @@ def test_the_commands_show_and_verify_topics(topic: Topic, monkeypatch: pytest.M
     assert "--topic: no configured channel is /topic/Other" in refusal(sfcdc("verify", "--topic", "Other"))
 
 
+def test_a_topic_that_never_notified_is_compared_with_what_its_query_finds(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_CHANNELS", f"/data/ChangeEvents,{CHANNEL}")
+    record = topic.change("create", {"Name": "A", "Industry": "Energy"})
+    topic.define()
+    found = sfcdc("verify", "--topic", "Energy")
+    assert (found.exit_code, record in found.stdout) == (3, True), found.output
+
+
 def explained(*arguments: str) -> list[dict[str, Any]]:
     done = sfcdc("explain", *arguments, "--json")
     assert done.exit_code == 0, done.output
