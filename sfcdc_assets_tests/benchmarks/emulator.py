@@ -86,7 +86,7 @@ def _events(folder: Path, quick: bool, rounds: int) -> Iterator[Figure]:
     with emulator_command(folder, records) as command:
         command.post("/emulator/settings", json={"daily_event_deliveries": _NO_LIMIT, "daily_api_requests": _NO_LIMIT})
         ids = _ids(command)
-        told = _told(command, ids[0], subscribers, 5 * rounds)
+        reached = _until_all_have_it(command, ids[0], subscribers, 5 * rounds)
         before = command.get("/emulator/events")["published"]
         made, cpu = [], []
         own: dict[str, list[float]] = {"plain": [], "load": []}
@@ -121,10 +121,10 @@ def _events(folder: Path, quick: bool, rounds: int) -> Iterator[Figure]:
     )
     yield Figure("served to one subscriber", "events/s", served, goal=Goal(100_000, at_least=True))
     yield Figure("served", "events a CPU second", served_cpu)
-    yield Figure(f"a change, until each of {subscribers} subscribers has it", "s", told, goal=Goal(1))
+    yield Figure(f"a change, until each of {subscribers} subscribers has it", "s", reached, goal=Goal(1))
 
 
-def _told(command: EmulatorCommand, record: str, subscribers: int, rounds: int) -> list[float]:
+def _until_all_have_it(command: EmulatorCommand, record: str, subscribers: int, rounds: int) -> list[float]:
     """Seconds from a change until the last of so many clients that listen at once has it. The org has published one
     event so far. Raises `WrongAnswer` where one gets another event."""
     credentials = grpc.ssl_channel_credentials(command.pubsub.ca_file.read_bytes())
@@ -146,7 +146,7 @@ def _told(command: EmulatorCommand, record: str, subscribers: int, rounds: int) 
         _same_event([next(call) for call in calls])
         for number in range(rounds):
             begun = time.perf_counter()
-            change = {"attributes": {"type": ENTITY}, "Id": record, "Phone": f"told {number}"}
+            change = {"attributes": {"type": ENTITY}, "Id": record, "Phone": f"change {number}"}
             command.patch(f"{_DATA}/composite/sobjects", json={"allOrNone": True, "records": [change]})
             responses = [next(call) for call in calls]
             seconds.append(time.perf_counter() - begun)
@@ -157,7 +157,7 @@ def _told(command: EmulatorCommand, record: str, subscribers: int, rounds: int) 
 def _same_event(responses: Sequence[pb.FetchResponse]) -> None:
     found = {tuple(each.event.id for each in response.events) for response in responses}
     if len(found) != 1 or len(next(iter(found))) != 1:
-        raise WrongAnswer(f"{len(responses)} subscribers were told {len(found)} different things, or several events")
+        raise WrongAnswer(f"{len(responses)} subscribers got {len(found)} different answers, or several events")
 
 
 def _ids(command: EmulatorCommand) -> list[str]:

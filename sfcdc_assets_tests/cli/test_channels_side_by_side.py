@@ -36,7 +36,7 @@ from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
 from sfcdc_assets.salesforce.errors import LoginRefused
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep
+from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
 SECOND = "/data/Second__chn"
@@ -54,18 +54,6 @@ def in_this_process() -> object:
 def pipeline(make_pipeline: Callable[..., EmulatedPipeline]) -> EmulatedPipeline:
     """One that was never run."""
     return make_pipeline("Account", records=3)
-
-
-@pytest.fixture(scope="module")
-def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return keep(tmp_path_factory.mktemp("first_day") / "org", ("Account",), records=3)
-
-
-@pytest.fixture
-def synced(first_day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
-    """One whose tables equal the org; no process that runs now knows of it."""
-    with copied(first_day, tmp_path / "org", monkeypatch) as pipeline:
-        yield pipeline
 
 
 def change(pipeline: EmulatedPipeline, name: str) -> None:

@@ -9,10 +9,8 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import requests
 
 from sfcdc_assets.apply.catch_up import HEALING_SECONDS
 from sfcdc_assets.cli.local_dagster.drive import sync_channels
@@ -28,10 +26,10 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrganizationReplaced, OrgUnavailable
 from sfcdc_assets.salesforce.instance import MOST_SECONDS
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
-from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep
+from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
+from sfcdc_assets_tests.silent_org import black_hole, is_any
 
 SECONDS = MOST_SECONDS + REST_SECONDS + BEGINNING_SECONDS + 2 * HEALING_SECONDS + 20.0
 """What the reading, the look, the beginning of a run, its descriptions and its checks wait for the org in all, and a
@@ -44,42 +42,8 @@ def in_this_process() -> object:
         yield
 
 
-@pytest.fixture(scope="module")
-def first_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return keep(tmp_path_factory.mktemp("first_day") / "org", ("Account",), records=3)
-
-
-@pytest.fixture
-def synced(first_day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
-    """One whose tables equal the org; no process that runs now knows of it."""
-    with copied(first_day, tmp_path / "org", monkeypatch) as pipeline:
-        yield pipeline
-
-
-@contextmanager
-def black_hole(is_silent: Callable[[str], bool]) -> Iterator[list[str]]:
-    """Requests to such addresses are taken and not answered; the tries."""
-    tries: list[str] = []
-    send = TrustedRootsAdapter.send
-
-    def silent(adapter: TrustedRootsAdapter, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        if not is_silent(str(request.url)):
-            return send(adapter, request, **options)
-        tries.append(str(request.url))
-        clock.sleep(options["timeout"][1])
-        raise requests.exceptions.ReadTimeout("no answer")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrustedRootsAdapter, "send", silent)
-        yield tries
-
-
 def is_no_login(url: str) -> bool:
     return "/services/oauth2/" not in url
-
-
-def is_any(_url: str) -> bool:
-    return True
 
 
 @pytest.mark.parametrize("is_silent", [is_no_login, is_any])

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import polars as pl
@@ -23,8 +23,6 @@ from sfcdc_assets.lake.store.store_errors import FROM_STORE, file_in, reason_of
 from sfcdc_assets.lake.store.store_files import StoreFiles
 from sfcdc_assets.lake.store.store_options import storage_options
 from sfcdc_assets.runtime.concurrency import all_side_by_side
-
-T = TypeVar("T")
 
 FILES_AT_ONCE = 8
 """That are read beside each other from an object store."""

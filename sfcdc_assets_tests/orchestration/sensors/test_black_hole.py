@@ -6,13 +6,11 @@ What a try takes, and the pauses between tries, pass on the simulated clock.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import dagster as dg
 import pytest
-import requests
 
 from sfcdc_assets.apply.catch_up import HEALING_SECONDS
 from sfcdc_assets.definitions import ASSETS, defs
@@ -24,12 +22,12 @@ from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS, REST_SECON
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
-from sfcdc_assets.salesforce.tls import TrustedRootsAdapter
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+from sfcdc_assets_tests.silent_org import black_hole
 
 __all__ = ["no_settings_but_the_tests_own"]
 
@@ -68,28 +66,13 @@ def suspects(weather: Stream, *entities: str) -> int:
     return sum(len(ledger.open_suspects()) for ledger in ledgers if ledger is not None)
 
 
-@contextmanager
-def black_hole(weather: Stream) -> Iterator[list[float]]:
-    """Each request is taken and not answered; the time limits of the tries."""
-    tries: list[float] = []
-
-    def send(*_: object, timeout: tuple[float, float], **__: object) -> None:
-        tries.append(timeout[1])
-        weather.clock.advance(round(timeout[1] * 1000))
-        raise requests.exceptions.ReadTimeout("no answer")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TrustedRootsAdapter, "send", send)
-        yield tries
-
-
 def test_suspect_records_hold_up_no_entitys_events_for_longer_than_the_short_patience_of_a_round(
     weather: Stream, server: CodeServer
 ) -> None:
     weather.update(4)
     weather.update(5)
     (request,) = server.tick().run_requests or ()
-    with black_hole(weather) as tries:
+    with black_hole() as tries:
         began = weather.clock.monotonic()
         server.do(request)
         took = weather.clock.monotonic() - began
@@ -105,7 +88,7 @@ def test_suspect_records_hold_up_no_entitys_events_for_longer_than_the_short_pat
 def test_a_run_of_a_sensor_knows_its_entities_although_the_org_lists_no_members_and_says_so(
     weather: Stream, server: CodeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with black_hole(weather), unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)):
+    with black_hole(), unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)):
         began = weather.clock.monotonic()
         known = entity_channels(weather.warehouse, [CHANNEL], [], weather.connected.members)
         assert weather.clock.monotonic() - began <= BEGINNING_SECONDS + A_LITTLE
@@ -116,7 +99,7 @@ def test_a_run_of_a_sensor_knows_its_entities_although_the_org_lists_no_members_
 def test_a_first_run_still_says_that_the_org_does_not_answer(tmp_path: Path) -> None:
     with (
         stream(tmp_path, entities=ENTITIES) as new,
-        black_hole(new),
+        black_hole(),
         unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)),
         pytest.raises(OrgUnavailable),
     ):
@@ -135,7 +118,7 @@ def test_a_tick_of_the_sensor_is_over_before_dagster_gives_it_up(
             if is_open:
                 sensor.evaluate_tick(context)
                 weather.clock.advance(round(MEMBERS_SECONDS * 1000) + 1000)
-            with black_hole(weather) as tries:
+            with black_hole() as tries:
                 began = weather.clock.monotonic()
                 try:
                     sensor.evaluate_tick(context)
