@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.delta.table import Table
@@ -29,6 +29,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import all_side_by_side
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.settings.channel_kinds import is_polled
 
 WAITED_MS = 300_000
@@ -110,7 +111,7 @@ def note_cut_of(
     as_of = polled_until(warehouse, states, newest) if polled else {}
     if waited_for and now_ms - _waits_since(newest, events, channel, now_ms) < WAITED_MS:
         return CutNoted(None, rows_are_ahead=bool(ahead))
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    now = utc(now_ms)
 
     def shown(state: EntityState) -> datetime | None:
         return as_of.get(state.entity) if polled else events.last_commit_timestamp(channel, state.applied or 0)
@@ -206,7 +207,7 @@ def note_history(warehouse: Warehouse, entity: str) -> bool:
         return False
     for newest in newest_cuts(warehouse):
         if newest.tables.get(state.name) == state.version and newest.lag_of(entity) is None:
-            now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+            now = clock.now()
             return add_cut(warehouse, replace(newest, tables={**newest.tables, past.name: past.version}), now)
     return False
 
@@ -239,7 +240,7 @@ def _stands_in(warehouse: Warehouse, cut: Cut | None, state: EntityState, positi
 def _waits_since(newest: Cut | None, events: RawEvents, channel: str, now_ms: int) -> int:
     """Return when the first event landed that the newest cut does not have (epoch ms)."""
     first = events.landed_after(channel, newest.position if newest is not None else 0)
-    return int(first.timestamp() * 1000) if first is not None else now_ms
+    return epoch_ms(first) if first is not None else now_ms
 
 
 def _lagging(state: EntityState, reason: str, newest: Cut | None, as_of: datetime | None, now: datetime) -> Lagging:
@@ -276,6 +277,6 @@ def polled_until(warehouse: Warehouse, states: Sequence[EntityState], newest: Cu
         times += [note.seen_until_ms] if note.read_back <= state.read_back_applied else []
         shown = max((each for each in times if each), default=None)
         if shown is not None:
-            moment = datetime.fromtimestamp(shown / 1000, UTC)
+            moment = utc(shown)
             found[state.entity] = max(moment, found.get(state.entity, moment))
     return found

@@ -7,15 +7,13 @@ schema's; JSON can, so here each is checked: what does not fit is refused, never
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.runtime.foreign_text import unicode_text
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+from sfcdc_assets.runtime.times import epoch_ms
 
 
 def avro_value(field: SchemaField, value: Any) -> Any:
@@ -73,7 +71,7 @@ def _long(field: SchemaField, value: Any) -> int:
     except ValueError:
         # The library's text quotes the value, which may be private.
         raise ValueError(f"{field.name} is no {field.doc_type or 'time'} of ISO 8601") from None
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // _MILLISECOND
+    return epoch_ms(moment.replace(tzinfo=moment.tzinfo or UTC))
 
 
 def _texts(field: SchemaField, value: Any) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Annotated
 
@@ -101,7 +101,7 @@ def history_before(
 def _moment(text: str) -> datetime:
     """Return the beginning of a day, or a moment, in UTC where it has no zone. Raises `SettingsError`."""
     moment = moment_of(text, "--tracked-since")
-    now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    now = clock.now()
     if not now - KEPT <= moment <= now:
         raise SettingsError(
             "--tracked-since",

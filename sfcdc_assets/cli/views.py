@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -113,5 +112,5 @@ def _write(tables: TablesOfCuts, pinned: Path | None, live: Path | None, setting
             f"{settings.cut_batch_hours * 60:g} minutes at least; write them again after a sync."
         )
     if live is not None:
-        written = write_live_views(tables, live, datetime.fromtimestamp(clock.now_ms() / 1000, UTC))
+        written = write_live_views(tables, live, clock.now())
         say(f"{counted(written, 'view')} of {entities} are in {live}. They follow each cut that is reported to them.")

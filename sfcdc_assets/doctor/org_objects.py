@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cost import requests_a_day, requests_to_compare
@@ -171,7 +171,7 @@ def _count_changes(
     org: OrgConnection, summaries: Sequence[ObjectSummary], survey: _Survey, tell: Callable[[str, int, int], object]
 ) -> None:
     """Count the records that were changed within a day, by the best stamp that each object can be asked by."""
-    since = soql_time(datetime.fromtimestamp(clock.now_ms() / 1000, UTC) - _A_DAY)
+    since = soql_time(clock.now() - _A_DAY)
     survey.unstamped |= {each.name for each in summaries if known_object(each.name).parent is not None}
     left, done = [each.name for each in summaries if each.name not in survey.unstamped], 0
     for stamp in STAMPS:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sfcdc_assets.change_events.cell_value import is_in_calendar
+from sfcdc_assets.runtime.times import epoch_ms
 
 
 def message_of(payload: bytes) -> tuple[Mapping[str, Any], str | None]:
@@ -34,7 +35,7 @@ def created_ms(message: Mapping[str, Any]) -> int | None:
         moment = datetime.fromisoformat(str(created))
     except ValueError:
         return None
-    made = round(moment.timestamp() * 1000) if moment.tzinfo else None
+    made = epoch_ms(moment) if moment.tzinfo else None
     return made if made is not None and is_in_calendar(made) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -23,10 +23,10 @@ from sfcdc_assets.lake.tables.landing_commit import LandingCommit, landing_commi
 from sfcdc_assets.lake.tables.lost_checkpoints import known_losses
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.record_id import to_18_characters
 from sfcdc_assets.settings.channel_kinds import folder_of, table_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ABOUT = ("position", "replay_id", "created_date", "received_at", "event_id", "event_type", CARRIED)
 
 
@@ -165,7 +165,7 @@ def _misfits(rows: Sequence[Mapping[str, Any]], column: str, links: Sequence[Lin
 
 
 def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
+    return None if ms is None else utc(ms)
 
 
 def _said(moment: datetime | None) -> str:

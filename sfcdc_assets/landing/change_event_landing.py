@@ -32,6 +32,7 @@ from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
@@ -86,7 +87,7 @@ class ChangeEventLanding(Landing):
         if whole.num_rows:
             # A damaged header may name a time that is still to come.
             last = min(pc.max(whole["commit_timestamp"]).as_py(), pc.max(whole["received_at"]).as_py())
-            through = int(last.timestamp() * 1000) - CLOCKS_DIFFER_MS
+            through = epoch_ms(last) - CLOCKS_DIFFER_MS
             report.complete_through_ms = max(report.complete_through_ms, through)
         return landed.checkpoint
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cursor import Cursor
@@ -28,7 +27,7 @@ class CoveredTime:
     def ask(self, entities: Sequence[str]) -> int:
         """Return the time (epoch ms, UTC, by the org's clock) before which no change becomes visible any more that was
         not before, by one of these objects; 0 where none of them says. Raises what concerns all requests."""
-        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        now = clock.now()
         # One that was refused comes last, and is asked again: that may have been of the moment, as when more than
         # 600,000 of its records were stamped within two minutes (EXCEEDED_ID_LIMIT).
         for entity in sorted(entities, key=self._refused.__contains__)[:TRIES]:

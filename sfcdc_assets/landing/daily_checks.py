@@ -28,6 +28,7 @@ from sfcdc_assets.polls.readability import Readability, readability
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.schema_evolution.table_columns import SchemaMissing, newest_describe
 from sfcdc_assets.settings.channel_kinds import POLLED
 
@@ -104,7 +105,7 @@ class DailyChecks:
         """Return the note of an object that was copied a short time ago, which is as good as a look at it."""
         begun, taken = note or PollNote(), Snapshots.open(self._warehouse, entity)
         asked_at = taken.asked_at() if taken is not None else None
-        seen = begun.seen_until_ms or (int(asked_at.timestamp() * 1000) if asked_at is not None else 0)
+        seen = begun.seen_until_ms or (epoch_ms(asked_at) if asked_at is not None else 0)
         share = crc32(entity.encode()) / 2**32
         reread_ms = self._org.poll.reread_seconds_of(entity) * 1000
         return replace(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
@@ -115,7 +115,7 @@ class HardDeletes:
     def _ask(self, search: _Search, position: int, since_ms: int) -> None:
         """Make suspect what the org says was deleted, of what the table has. One that does not say it loses nothing."""
         entity, sweep = search.entity, search.sweep
-        now, since = datetime.fromtimestamp(clock.now_ms() / 1000, UTC), Cursor.of_ms(since_ms).stamp - MARGIN
+        now, since = clock.now(), Cursor.of_ms(since_ms).stamp - MARGIN
         try:
             deleted = deleted_since(self._org.session, entity, since, now)
         except RequestRefused as refused:

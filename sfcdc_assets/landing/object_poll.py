@@ -27,6 +27,7 @@ from sfcdc_assets.polls.cursor import REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.polls.stamp import Stamp
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.composite_query import QueryPage, next_page
 from sfcdc_assets.schema_evolution.table_columns import SchemaMissing, columns_of_table, newest_describe
@@ -163,7 +164,7 @@ class ObjectPoll:
             return self._mark.under_way
         copied_at = self._taken.asked_at()
         if copied_at is None:
-            copied_at = datetime.fromtimestamp(self._taken.read_at() / 1000, UTC) - UNKNOWN_CLOCK
+            copied_at = utc(self._taken.read_at()) - UNKNOWN_CLOCK
         of_copy = Cursor(copied_at).back_by(self._reread)
         usual = max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
         if not self._ends_a_transaction():
@@ -226,7 +227,7 @@ class ObjectPoll:
     def _add(self, found: Mapping[str, Mapping[str, Any]], mark: PollMark, place: Callable[[], int]) -> int:
         """Add the records, but for those to which nothing happened; returns how many there are."""
         now_ms = clock.now_ms()
-        read_at = datetime.fromtimestamp(now_ms / 1000, UTC)
+        read_at = utc(now_ms)
         stamped = perhaps_stamped(found, self._stamp.field)
         if stamped:
             shown = {record_id: found[record_id] for record_id in stamped}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
@@ -22,6 +22,7 @@ from sfcdc_assets.lake.tables.quarantine import drop_quarantined_payloads
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 
 DAY_MS = 86_400_000
 NO_LIMIT = 2**63 - 1
@@ -45,7 +46,7 @@ def drop_payloads(warehouse: Warehouse, retention_days: int, now_ms: int) -> lis
     Payloads in quarantine, which nothing reads at all, go by their age alone.
     Raises `ConcurrentCommit` when others were first ten times.
     """
-    before = _time(now_ms - retention_days * DAY_MS)
+    before = utc(now_ms - retention_days * DAY_MS)
     done = [
         _drop(warehouse, entity, channel, before) for entity, channel in droppable(warehouse, retention_days, now_ms)
     ]
@@ -58,7 +59,7 @@ def drop_payloads(warehouse: Warehouse, retention_days: int, now_ms: int) -> lis
 
 def droppable(warehouse: Warehouse, retention_days: int, now_ms: int) -> list[tuple[str, str]]:
     """Entities and channels with payloads that may go, from the logs of the tables alone."""
-    raw_events, before = RawEvents.open(warehouse), _time(now_ms - retention_days * DAY_MS)
+    raw_events, before = RawEvents.open(warehouse), utc(now_ms - retention_days * DAY_MS)
     return [key for key in sorted(raw_events.kept_payloads()) if _up_to(warehouse, raw_events, *key, before)]
 
 
@@ -69,7 +70,7 @@ def seen_by_retention(
     watermark."""
     if retention_days is None:
         return list(states)
-    kept, before = RawEvents.open(warehouse).kept_payloads(), _time(now_ms - retention_days * DAY_MS)
+    kept, before = RawEvents.open(warehouse).kept_payloads(), utc(now_ms - retention_days * DAY_MS)
     return [replace(state, payloads_overdue=_overdue(state, kept, before)) for state in states]
 
 
@@ -153,7 +154,3 @@ def _limit_of_sound(warehouse: Warehouse, entity: str, channel: str) -> int:
         # The entity's events on a second channel are applied from the first one.
         return NO_LIMIT if table is not None and table.applied(channel) is None else 0
     return state.snapshot_position
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)

@@ -8,7 +8,7 @@ nothing is landed twice (guarantee 3), and history does not go through old chang
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
@@ -19,6 +19,7 @@ from sfcdc_assets.lake.tables.erasure_receipts import ErasedRecords, erased_reco
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 
@@ -59,7 +60,7 @@ class LandedBefore:
             self._look(raw_events)
         heads = [_header(event, schema_of(event.schema_id)) for event in events]
         times = [head.commit_timestamp for head in heads if head is not None]
-        if self._until is None or not times or min(times) > self._until.timestamp() * 1000 + _OUT_OF_ORDER_MS:
+        if self._until is None or not times or min(times) > epoch_ms(self._until) + _OUT_OF_ORDER_MS:
             return events
         erased = erased_records(self._warehouse)  # of these, a landed header has no ids any more
         landed = self._landed(raw_events, min(times), max(times), erased)
@@ -79,7 +80,7 @@ class LandedBefore:
         self._until = raw_events.last_commit_timestamp(self._channel, self._broken_at) if lost else None
 
     def _landed(self, raw_events: RawEvents, since_ms: int, until_ms: int, erased: ErasedRecords) -> set[_Identity]:
-        since, until = (datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (since_ms, until_ms))
+        since, until = (utc(ms).isoformat() for ms in (since_ms, until_ms))
         rows = raw_events.table.scan(
             list(_IDENTITY),
             f"channel = {literal(self._channel)} and position < {self._broken_at} "

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from hashlib import sha256
 from operator import attrgetter, itemgetter
 from types import MappingProxyType
@@ -29,6 +28,7 @@ from sfcdc_assets.notices.notice import Notice
 from sfcdc_assets.notices.outbox import Look, Mark, Outbox
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.schema_evolution.schema_audit import columns_before
 from sfcdc_assets.schema_evolution.schema_changes import column_type, is_retired, schema_changes
 from sfcdc_assets.settings.notice_kinds import NoticeKind
@@ -220,7 +220,7 @@ def _long_suspect(entity: str, reason: Reason, suspects: Sequence[OpenSuspect], 
 
 def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Look:
     """Look for changed columns. A mark is what they were, and which changes of the last days were reported by then."""
-    marks, moment = before.marks.get(NoticeKind.SCHEMA_CHANGES), datetime.fromtimestamp(now_ms / 1000, UTC)
+    marks, moment = before.marks.get(NoticeKind.SCHEMA_CHANGES), utc(now_ms)
 
     def look(entity: str) -> tuple[Mark, list[Notice]]:
         found = CurrentState.open(warehouse, entity)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.polls.cursor import Cursor
 from sfcdc_assets.polls.known_objects import ParentKey, known_object
 from sfcdc_assets.polls.readability import refusal_of_query
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, PAGE_ROWS, QueryPage, first_pages, next_page
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable, QueryRefused
 from sfcdc_assets.salesforce.session import OrgSession
@@ -170,7 +171,7 @@ def _page(
     names = {column.name.lower(): column.name for column in columns}
     found = {str(row["Id"]): {names.get(name.lower(), name): value for name, value in row.items()} for row in rows}
     stamp = stamp_among(progress.fields) or SYSTEM_MODSTAMP
-    read_at = datetime.fromtimestamp(progress.started_at_ms / 1000, UTC)
+    read_at = utc(progress.started_at_ms)
     source = session.url_of("queryAll/")
     table, spoiled = typed_rows(source, found, columns, None, progress.position, read_at, stamp)
     return table.select(pages.page_schema(columns).names).sort_by("Id"), spoiled

@@ -206,7 +206,7 @@ def _changed_since(
     proven: _Proven,
     position: int,
 ) -> _Known | None:
-    session, read_at = run.org.session, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    session, read_at = run.org.session, clock.now()
     try:
         by = readability(description).stamp
     except NotPollable:

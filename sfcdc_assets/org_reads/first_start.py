@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sfcdc_assets.lake.tables.snapshots import LAYER, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts, until_settled
 from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.salesforce.query import count
 from sfcdc_assets.salesforce.session import OrgSession
@@ -95,7 +96,7 @@ def first_start(
 ) -> FirstStart:
     """Two API requests an entity, one for one of those that are `polled` and have no events. One that may not be read
     costs nothing, and is reported by others."""
-    since = datetime.fromtimestamp(now_ms / 1000, UTC) - EVENTS_KEPT
+    since = utc(now_ms) - EVENTS_KEPT
     costs = []
     for entity in entities:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import polars as pl
@@ -292,4 +292,4 @@ class _Refresh:
 
 
 def _now() -> datetime:
-    return datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    return clock.now()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, FormulaNotes, note_formulas, read_formula_notes
@@ -23,6 +23,7 @@ from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Look, formulas
 from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
 from sfcdc_assets.salesforce.time_zone import day_began, user_time_zone
 
@@ -106,7 +107,7 @@ def _look(run: OrgRunContext, notes: FormulaNotes, budget: RequestBudget) -> Loo
     marks = {entity: batch for entity in entities if (batch := last_batch(run.warehouse, entity)) is not None}
     clock.sleep(run.settings.visibility_seconds)
     now_ms = clock.now_ms()
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    now = utc(now_ms)
 
     @cache
     def began() -> datetime:
@@ -122,7 +123,7 @@ def _of_report(report: FormulaReport, now_ms: int) -> FormulaNote:
         now_ms,
         len(report.formulas),
         dict(report.withheld),
-        int(report.oldest.timestamp() * 1000) if report.oldest is not None else None,
+        epoch_ms(report.oldest) if report.oldest is not None else None,
         sum(report.postponed.values()),
     )
 

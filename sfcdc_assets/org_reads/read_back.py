@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 
 import polars as pl
@@ -166,7 +165,7 @@ def _read(
     for attempt in range(READS):
         if attempt:
             clock.sleep(min(2.0**attempt, lag_ms / 1000))
-        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        now = clock.now()
         read = read_back(session, entity, wanted, columns, described, position, now)
         refused |= read.refused
         doubtful = partial(not_shown, warehouse, entity, channel, columns, read.rows)

@@ -11,7 +11,7 @@ their commit time, and records may vanish without an event.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import polars as pl
 import pyarrow as pa
@@ -23,6 +23,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_reads.shown_events import not_shown, undecided
 from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.changes import names_one_record
 from sfcdc_assets.timeline.suspect import Reason
@@ -83,7 +84,7 @@ def created(events: pl.DataFrame) -> set[str]:
 
 def settled(record_ids: Collection[str], events: pl.DataFrame, since_ms: int) -> set[str]:
     """Return those of the records whose last event was received by then."""
-    since = datetime.fromtimestamp(since_ms / 1000, UTC)
+    since = utc(since_ms)
     recent = events.filter(pl.col("received_at") > since)["record_id"].to_list()
     return set(record_ids).difference(recent)
 

@@ -9,7 +9,7 @@ how long ago something was received.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import timedelta
 
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
@@ -17,11 +17,12 @@ from sfcdc_assets.landing.run_lander import FailSafeLander, Lander
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import utc
 
 WAITS = 100
 """The most pauses for one position; each lasts until the newest event is old enough, so one or two are usual."""
 
-STORED_SECONDS = 60.0
+STORED = timedelta(minutes=1)
 """An event that was committed longer before it came was stored for whoever begins or comes back."""
 
 
@@ -81,7 +82,7 @@ class Watermarks:
         if recent is None or recent > self._landed[channel]:
             return 0
         committed = raw_events.committed_at(channel, recent)
-        stored_before = datetime.fromtimestamp(now_ms / 1000 - STORED_SECONDS, UTC)
+        stored_before = utc(now_ms) - STORED
         return self._landed[channel] if committed is None or committed < stored_before else 0
 
     def _visible(self, channel: str) -> int:

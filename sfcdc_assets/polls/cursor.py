@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
+from sfcdc_assets.runtime.times import epoch_ms, utc
+
 REREAD = timedelta(minutes=10)
 """The longest that a call other than a query may run (Salesforce Developer Limits, "API Request Timeouts"), and so the
 age that a stamp may have when it becomes visible."""
-_MS = timedelta(milliseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, order=True)
@@ -29,12 +29,12 @@ class Cursor:
     @classmethod
     def of_ms(cls, stamp_ms: int, record_id: str = "") -> Self:
         """Return the cursor at a stamp in ms since the epoch, UTC."""
-        return cls(_EPOCH + stamp_ms * _MS, record_id)
+        return cls(utc(stamp_ms), record_id)
 
     @property
     def stamp_ms(self) -> int:
         """The stamp in whole ms since the epoch, UTC, which is as fine as Salesforce's are."""
-        return (self.stamp - _EPOCH) // _MS
+        return epoch_ms(self.stamp)
 
     def back_by(self, length: timedelta) -> Cursor:
         """Return where a reading begins that is to see what became visible late."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sfcdc_assets.entities.refused_reads import refuse_entity
 from sfcdc_assets.lake.tables.audits import Audit, note_audit
@@ -90,7 +90,7 @@ def audit(
             refuse_entity(run.warehouse, entity, reason, channel, position, str(missing), clock.now_ms())
             reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
             continue
-        began[entity] = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        began[entity] = clock.now()
         report = _verified(run, lander, entity, channel, share, is_alone=len(channels) == 1)
         reports.append(report)
         left = None if left is None else left - report.calls

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import polars as pl
 
@@ -44,7 +43,7 @@ def compare_ids(
     found = Comparison()
     for start in range(0, len(record_ids), IDS_PER_READ):
         some = list(record_ids[start : start + IDS_PER_READ])
-        read_at = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        read_at = clock.now()
         read = read_back(session, entity, some, columns, described, position, read_at)
         found.unreadable |= {*read.refused, *read.left}
         theirs = arrow_frame(read.rows).filter(~pl.col("_is_deleted"))

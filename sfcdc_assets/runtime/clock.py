@@ -9,7 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from threading import Condition, Thread
+
+from sfcdc_assets.runtime.times import utc
 
 
 class Clock:
@@ -61,6 +64,11 @@ def using(another: Clock) -> Iterator[None]:
 def now_ms() -> int:
     """Epoch milliseconds, UTC, by the clock in use."""
     return _Installed.clock.now_ms()
+
+
+def now() -> datetime:
+    """Return the moment by the clock in use, in UTC, to the millisecond."""
+    return utc(now_ms())
 
 
 def sleep(seconds: float) -> None:

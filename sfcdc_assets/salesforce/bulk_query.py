@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.salesforce.errors import (
     BulkJobFailed,
     BulkJobGone,
@@ -152,6 +153,6 @@ def _job(session: OrgSession, answer: Any, version: str) -> BulkJob:
 
 def _time_ms(text: object) -> int | None:
     try:
-        return int(datetime.fromisoformat(str(text)).timestamp() * 1000)
+        return epoch_ms(datetime.fromisoformat(str(text)))
     except (ValueError, OverflowError):
         return None

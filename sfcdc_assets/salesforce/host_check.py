@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter, trusted_roots
 from sfcdc_assets.salesforce.transport import Transport
 
@@ -32,7 +33,7 @@ def reach(url: str, setting: str, ca_file: Path | None) -> Answered:
         response = transport.call("GET", url + _PATH, setting=setting, repeatable=True, tries=_TRIES)
     date = response.headers.get("Date")
     try:
-        date_ms = int(email.utils.parsedate_to_datetime(date).timestamp() * 1000) if date else None
+        date_ms = epoch_ms(email.utils.parsedate_to_datetime(date)) if date else None
     except ValueError:
         date_ms = None
     return Answered(url, date_ms)

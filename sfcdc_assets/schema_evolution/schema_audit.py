@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from sfcdc_assets.lake.maintenance.version_vacuum import version_at
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.schema_evolution.schema_changes import (
     KEPT_BEFORE,
@@ -83,7 +84,7 @@ def audit_schema(
             for field, column in both
             if field.type != column.type
         ),
-        schema_seen_at=datetime.fromtimestamp(schemas.of_entity(entity)[-1].first_seen_at / 1000, UTC),
+        schema_seen_at=utc(schemas.of_entity(entity)[-1].first_seen_at),
         news=schema_changes(columns_before(warehouse, entity, found.table, now), found.schema),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from sfcdc_assets.lake.tables.consistent_cuts import newest_cuts
@@ -59,6 +58,6 @@ def keep_views(settings: Settings) -> Iterator[KeptViews]:
     if settings.views_file is not None:
         yield KeptViews(settings.views_file, write_views(tables, settings.views_file), len(tables.entities))
     if settings.live_views_file is not None:
-        now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+        now = clock.now()
         written = write_live_views(tables, settings.live_views_file, now)
         yield KeptViews(settings.live_views_file, written, len(tables.entities))

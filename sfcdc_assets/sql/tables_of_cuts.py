@@ -20,6 +20,7 @@ from sfcdc_assets.lake.tables.open_cut import OpenCut
 from sfcdc_assets.lake.tables.organization import organization_of
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.object_shape import FIELDS, OBJECT
 from sfcdc_assets.schema_evolution.table_columns import newest_describe
@@ -97,9 +98,9 @@ class TablesOfCuts:
         cut = self._cut_of[entity].cut
         shown = cut.time_of(entity)
         note = self._polls.get(entity) if cut.channel == POLLED and entity not in self.lagging else None
-        if shown is None or note is None or round(shown.timestamp() * 1000) < note.same_since_ms:
+        if shown is None or note is None or epoch_ms(shown) < note.same_since_ms:
             return shown
-        return max(shown, datetime.fromtimestamp(note.seen_until_ms / 1000, UTC))
+        return max(shown, utc(note.seen_until_ms))
 
     def polled_until(self, entity: str) -> datetime | None:
         """Return `as_of` of a polled entity that does not lag; None of others."""

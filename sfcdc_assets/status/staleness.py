@@ -8,7 +8,6 @@ landed events wait to be applied.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from sfcdc_assets.entities.freshness import lags
 from sfcdc_assets.entities.unpolled_objects import unpolled_objects
@@ -20,6 +19,7 @@ from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError, counted
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.settings.channel_kinds import feeds_entities
 from sfcdc_assets.settings.settings import Settings
 
@@ -65,7 +65,7 @@ def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms
         if at is None:
             yield f"{channel} was never read"
         else:
-            moment = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+            moment = utc(at).isoformat(timespec="seconds")
             yield f"{channel} was last read {_ago(now_ms - at)} ago ({moment})"
     for each in unpolled_objects(warehouse, settings, seconds, now_ms):
         yield f"{each}: its changes were last seen {_ago(now_ms - each.seen_until_ms)} ago"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -37,6 +37,7 @@ from sfcdc_assets.org_connection.same_organization import owner_of
 from sfcdc_assets.polls.polled_objects import is_named
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import all_side_by_side
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
 from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities, table_of
 from sfcdc_assets.settings.settings import Settings
@@ -350,4 +351,4 @@ def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote]) -> EntitySta
 
 
 def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+    return utc(ms).isoformat(timespec="seconds")

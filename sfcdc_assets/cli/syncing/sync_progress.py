@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 
 from sfcdc_assets.runtime import clock
@@ -23,6 +22,7 @@ from sfcdc_assets.runtime.progress import (
     StreamAwaited,
     WorkFound,
 )
+from sfcdc_assets.runtime.times import utc
 
 RATE_SECONDS = 20.0
 """Over which the rate of arriving events is taken."""
@@ -176,7 +176,7 @@ def waiting_line(awaited: StreamAwaited) -> str | None:
     """`/topic/Quiet: waits for the stream's first answer, until 14:03:20 at the latest.` None when it waits no more."""
     if awaited.what is None:
         return None
-    until = datetime.fromtimestamp(awaited.until_ms / 1000).astimezone()
+    until = utc(awaited.until_ms).astimezone()
     return f"{awaited.channel}: waits for {awaited.what}, until {until:%H:%M:%S} at the latest."
 
 

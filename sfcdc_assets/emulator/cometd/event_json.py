@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from random import Random
 from typing import Any, Protocol
@@ -21,10 +20,9 @@ import fastavro
 from sfcdc_assets.emulator.events.avro.field_bitmap import field_positions
 from sfcdc_assets.emulator.events.event_store import StoredEvent
 from sfcdc_assets.emulator.events.platform_events.event_codec import UNREADABLE, decoded_payload
+from sfcdc_assets.runtime.times import utc
 
 _HEADER = "ChangeEventHeader"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _BITMAPS = ("changedFields", "nulledFields", "diffFields")
 
 
@@ -142,7 +140,7 @@ def _doc_type(field: Mapping[str, Any]) -> str:
 def _as_text(doc_type: str, value: Any) -> Any:
     if doc_type not in ("DateTime", "DateOnly", "TimeOnly"):
         return value
-    moment = _EPOCH + value * _MILLISECOND
+    moment = utc(value)
     if doc_type == "DateOnly":
         return moment.date().isoformat()
     if doc_type == "TimeOnly":

@@ -15,6 +15,7 @@ from sfcdc_assets.emulator.events.event_bus import EventBus
 from sfcdc_assets.emulator.events.event_store import EVERYWHERE, OWN_TOPIC, StoredEvent
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.streaming.notifications import Notification
+from sfcdc_assets.runtime.times import epoch_ms
 
 _ONCE = (EVERYWHERE, OWN_TOPIC)
 """Channels on which every event is exactly once; custom ones have copies."""
@@ -185,4 +186,4 @@ class NotificationFeed:
 
 
 def _epoch_ms(moment: object) -> int:
-    return round(datetime.fromisoformat(moment).timestamp() * 1000) if isinstance(moment, str) else 0
+    return epoch_ms(datetime.fromisoformat(moment)) if isinstance(moment, str) else 0

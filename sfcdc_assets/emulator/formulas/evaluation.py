@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal, DecimalException
 from functools import lru_cache
 
@@ -21,6 +21,7 @@ from sfcdc_assets.emulator.formulas.syntax import Call, Chain, Constant, Node, P
 from sfcdc_assets.emulator.formulas.text_functions import TEXT_FUNCTIONS
 from sfcdc_assets.emulator.formulas.value import ARITHMETIC, FormulaError, Value, from_stored, of_type, to_stored
 from sfcdc_assets.emulator.org.transaction import StoredValue
+from sfcdc_assets.runtime.times import utc
 
 _STRICT: Mapping[str, tuple[int, int, Callable[..., Value]]] = {
     **NUMBER_FUNCTIONS,
@@ -195,7 +196,7 @@ def formula_value(document: str, now: int | None, *stored: StoredValue) -> Store
             name: from_stored(kind, value, blank_is_zero=formula.blank_is_zero)
             for (name, kind), value in zip(formula.fields, stored, strict=True)
         }
-        result = compute(Record(values, datetime.fromtimestamp((now or 0) / 1000, UTC)))
+        result = compute(Record(values, utc(now or 0)))
         return to_stored(formula.type, formula.scale, result)
     except (FormulaError, DecimalException, OverflowError, RecursionError, ValueError):
         return 0 if formula.type == "boolean" else None

@@ -6,11 +6,12 @@ and an id has its 15 characters (https://help.salesforce.com/s/articleView?id=sf
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from typing import TypeVar
 
 from sfcdc_assets.emulator.org.transaction import StoredValue
+from sfcdc_assets.runtime.times import epoch_ms, utc
 
 Value = Decimal | str | bool | date | datetime | time | None
 _T = TypeVar("_T", Decimal, str, bool, date, datetime, time)
@@ -42,7 +43,7 @@ def from_stored(kind: str, value: StoredValue, *, blank_is_zero: bool) -> Value:
         number = Decimal(str(value))
         return number.scaleb(-2, ARITHMETIC) if kind == "percent" else number
     if kind == "datetime":
-        return None if value is None else datetime.fromtimestamp(int(value) / 1000, UTC)
+        return None if value is None else utc(int(value))
     if kind in {"date", "time"}:
         return None if value is None else (date if kind == "date" else time).fromisoformat(str(value))
     text = "" if value is None else str(value)
@@ -61,7 +62,7 @@ def to_stored(kind: str, scale: int, value: Value) -> StoredValue:
         rounded = float(round_half_up(number.scaleb(2, ARITHMETIC) if kind == "percent" else number, scale)) + 0.0
         return int(rounded) if kind == "int" else rounded
     if kind == "datetime":
-        return round(of_type(datetime, value).timestamp() * 1000)
+        return epoch_ms(of_type(datetime, value))
     if kind == "date":
         if isinstance(value, datetime):
             raise FormulaError("a date and time is no date")

@@ -5,13 +5,13 @@ something comes after it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from sfcdc_assets.emulator.definitions.object_definition import ObjectDefinition
 from sfcdc_assets.emulator.org.long_transactions import LongTransactions
 from sfcdc_assets.emulator.org.org_core import OrgCore
 from sfcdc_assets.emulator.org.settings import HOUR
 from sfcdc_assets.emulator.org.standard_users import StandardUsers
+from sfcdc_assets.runtime.times import utc
 
 _ROWS_A_MEGABYTE = 25
 
@@ -83,7 +83,7 @@ class Housekeeping:
         org = self._org
         if "Contract" not in org.definitions:
             return
-        today = datetime.fromtimestamp(org.clock() / 1000, UTC).date().isoformat()
+        today = utc(org.clock()).date().isoformat()
         expired = [
             str(each["Id"])
             for each in org.records("Contract")

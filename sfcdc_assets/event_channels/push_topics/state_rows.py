@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import SALESFORCE_TYPE_METADATA
 from sfcdc_assets.event_channels.push_topics.known_record import Known, Stamp, Standing, join
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES
 
 ID = "Id"
@@ -19,8 +20,6 @@ CARRIED = "carried_fields"
 """Column of `push_topic_events` with the names of the fields that a notification has: the others are unknown, not
 null."""
 _UTC = pa.timestamp("us", "UTC")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 STATE_COLUMNS = pa.schema(
     [
@@ -130,8 +129,8 @@ def _stamp(stored: Sequence[Any]) -> Stamp:
 
 
 def _ms(moment: datetime) -> int:
-    return (moment.astimezone(UTC) - _EPOCH) // _MILLISECOND
+    return epoch_ms(moment)
 
 
 def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else _EPOCH + ms * _MILLISECOND
+    return None if ms is None else utc(ms)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol
@@ -40,6 +39,7 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.compare import Difference
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.settings.channel_kinds import folder_of, own_name
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
@@ -119,7 +119,7 @@ def _typed_rows(
 def _newest(events: EventTable, channel: str, received_until_ms: int) -> Stamp:
     """Return the stamp of the newest notification that was received until then; before all where there is none."""
     since = events.last_position(channel) - _NEAR
-    until = datetime.fromtimestamp(received_until_ms / 1000, UTC).isoformat()
+    until = utc(received_until_ms).isoformat()
     condition = f"position > {since} and event_type is not null and received_at <= timestamp '{until}'"
     rows = events.table.scan(["created_date", "replay_id", "position"], condition)
     return max(map(stamp_of_event, rows.to_pylist()), default=BEFORE_ALL)
@@ -167,7 +167,7 @@ def check_topic(
 ) -> TopicReport:
     """Bring the state to what the query finds; rows of records that it does not find are marked as left, and
     the comparison is noted in `audits`. Raises what `read_topic` and the lander raise."""
-    calls, began = org.session.calls, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    calls, began = org.session.calls, clock.now()
     read = _read(warehouse, org, lander, channel, visibility_seconds)
     report = _take_over(warehouse, channel, read)
     found = report.left + report.returned + report.added + report.changed

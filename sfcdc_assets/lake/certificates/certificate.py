@@ -84,7 +84,7 @@ def certify(warehouse: Warehouse) -> Certificate:
         "certificate": FORM,
         "number": last + 1,
         "previous_sha256": hash_of(before) if before is not None else None,
-        "made_at": datetime.fromtimestamp(clock.now_ms() / 1000, UTC).isoformat(),
+        "made_at": clock.now().isoformat(),
         "cuts": [_of_cut(warehouse, cut) for cut in found],
     }
     certificate["sha256"] = hash_of(certificate)

@@ -13,7 +13,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import utc
 
 NAME = "rebuilds"
 REBUILDS = pa.schema([("table", pa.string()), ("begun_at", pa.timestamp("us", "UTC")), ("host", pa.string())])
@@ -103,7 +103,7 @@ class _Lease:
         if now - (claims.transaction_version(self._alive) or 0) < EXPIRES_MS:
             raise RebuildAtWork(table, f"; one that was killed gives way after {EXPIRES_MS // 60_000} minutes")
         self._number = (claims.transaction_version(table) or 0) + 1
-        row = {"table": table, "begun_at": datetime.fromtimestamp(now / 1000, UTC), "host": socket.gethostname()}
+        row = {"table": table, "begun_at": utc(now), "host": socket.gethostname()}
         try:
             claims.append(pa.Table.from_pylist([row], REBUILDS), {table: self._number, self._alive: now}, {})
         except ConcurrentCommit:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from pyarrow import fs
@@ -53,7 +52,7 @@ def release_cuts(warehouse: Warehouse, found: Mapping[str, Sequence[str]]) -> in
     dropped = [each for each in cuts(warehouse) if not gone.isdisjoint(each.tables.items())]
     for newest in newest_cuts(warehouse):
         if not gone.isdisjoint(newest.tables.items()) and (again := _again(warehouse, newest, gone)) is not None:
-            add_cut(warehouse, again, datetime.fromtimestamp(clock.now_ms() / 1000, UTC))
+            add_cut(warehouse, again, clock.now())
     return drop_cuts(warehouse, dropped)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
 from sfcdc_assets.lake.maintenance.maintained_tables import landed_tables, maintained_tables
@@ -19,6 +18,7 @@ from sfcdc_assets.lake.maintenance.table_done import TableDone
 from sfcdc_assets.lake.maintenance.table_upkeep import KeptCuts, Retention, TableUpkeep
 from sfcdc_assets.lake.tables import consistent_cuts
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.settings.settings import Settings
 
 
@@ -27,7 +27,7 @@ def maintain(
 ) -> Iterator[TableDone]:
     """Maintain table after table; what was done to one is yielded before the next is begun. A damaged table is named
     and does not keep from the others. Raises `StoreRefused` and `StoreUnavailable`."""
-    cuts = KeptCuts(warehouse, retention.of_cuts, datetime.fromtimestamp(now_ms / 1000, UTC))
+    cuts = KeptCuts(warehouse, retention.of_cuts, utc(now_ms))
     tables = maintained_tables(warehouse, retention.payload_days)
     yield from _maintained([TableUpkeep(warehouse, each, retention, cuts, full_bytes) for each in tables])
 
@@ -38,7 +38,7 @@ def thin_out(warehouse: Warehouse, retention: Retention, now_ms: int) -> Iterato
     cut that is kept keeps every small file that it names.
 
     Tables of which all cuts name one version are not looked at. Raises as `maintain`, and `TableDamaged`."""
-    cuts = KeptCuts(warehouse, retention.of_cuts, datetime.fromtimestamp(now_ms / 1000, UTC))
+    cuts = KeptCuts(warehouse, retention.of_cuts, utc(now_ms))
     if not cuts.may_go:
         return
     busy = {name for name, versions in cuts.versions.items() if len(versions) > 1} | {consistent_cuts.NAME}

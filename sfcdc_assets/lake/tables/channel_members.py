@@ -7,7 +7,7 @@ since somebody last did.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
 from sfcdc_assets.lake.tables.organization import organization_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.channel_members import Member
 
 NAME = "channel_members"
@@ -81,7 +82,7 @@ def note_members(warehouse: Warehouse, channel: str, members: Mapping[str, Membe
             "created_at": member.created_at if member else None,
             "modified_at": member.modified_at if member else None,
             "filter_expression": member.filter_expression if member else None,
-            "seen_at": datetime.fromtimestamp(now_ms / 1000, UTC),
+            "seen_at": utc(now_ms),
         }
         for entity, member in sorted(members.items())
         if entity not in known or known[entity] != member

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
@@ -23,6 +23,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.cut_retention import COLUMNS, CutRetention
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms, utc
 
 NAME = "consistent_cuts"
 
@@ -195,7 +196,7 @@ def prune_cuts(warehouse: Warehouse, retention: CutRetention, now: datetime) -> 
                 f"applied_at between {literal_time(first)} and {literal_time(last)}"
                 for first, last in gaps[start:][:GAPS_AT_ONCE]
             )
-            forgotten += table.delete_rows(f"{_of(channel)} and ({' or '.join(times)})", {PRUNED: _ms(now)})
+            forgotten += table.delete_rows(f"{_of(channel)} and ({' or '.join(times)})", {PRUNED: epoch_ms(now)})
     return forgotten
 
 
@@ -219,7 +220,7 @@ def pruned_at(warehouse: Warehouse) -> datetime | None:
     """Return when cuts were forgotten for the last time."""
     table = Table.open(warehouse, NAME)
     found = table.transaction_version(PRUNED) if table is not None else None
-    return datetime.fromtimestamp(found / 1000, UTC) if found is not None else None
+    return utc(found) if found is not None else None
 
 
 def _gaps(of_channel: pl.DataFrame) -> list[tuple[datetime, datetime]]:
@@ -230,10 +231,6 @@ def _gaps(of_channel: pl.DataFrame) -> list[tuple[datetime, datetime]]:
         first=pl.col("applied_at").min(), last=pl.col("applied_at").max()
     )
     return list(ends.select("first", "last").iter_rows())
-
-
-def _ms(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
 
 
 def versions_in_cuts(warehouse: Warehouse) -> dict[str, frozenset[int]]:
@@ -264,7 +261,7 @@ def was_made_after(cut: Cut, table: Table | None) -> bool:
     if table is None or cut.applied_at is None:
         return True
     # Both by our clock; the table knows milliseconds.
-    return table.created_ms > cut.applied_at.timestamp() * 1000
+    return table.created_ms > epoch_ms(cut.applied_at)
 
 
 def was_rebuilt_after(warehouse: Warehouse, cut: Cut, path: str) -> bool:

@@ -256,7 +256,7 @@ def note(
 ) -> None:
     """Note a step for records, each with its entity, in one commit. Raises `ConcurrentCommit`."""
     table = Table.open_or_create(warehouse, NAME, ERASURE_RECEIPTS)
-    now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    now = clock.now()
     found = done or Done()
     rows = [
         _signed(

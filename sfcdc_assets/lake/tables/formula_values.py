@@ -25,6 +25,7 @@ from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.tables.earlier_formula_values import forget_earlier
 from sfcdc_assets.lake.tables.rows_by_id import put_rows
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms, utc
 
 LAYER = "formula_values"
 _FORMULAS, _SINCE = "formulas", "formulas since"
@@ -72,14 +73,14 @@ class FormulaValues:
     @property
     def since(self) -> datetime:
         """Since when the formulas are these: what was read before is of others."""
-        return _time(self.table.transaction_version(_SINCE) or 0)
+        return utc(self.table.transaction_version(_SINCE) or 0)
 
     def window(self, entities: Iterable[str]) -> Window | None:
         """Return the changes of these objects that are being followed; None where all were read that were noticed."""
         began = self.table.transaction_version(_BEGAN)
         up_to = {each: self.table.transaction_version(f"{_UP_TO}{each}") for each in entities}
         known = {each: batch for each, batch in up_to.items() if batch is not None}
-        return Window(_time(began), known) if began else None
+        return Window(utc(began), known) if began else None
 
     def read_since(self, moment: datetime) -> set[str]:
         """Return the records whose values were read then or later."""
@@ -204,7 +205,7 @@ def values_of_formulas(
     if values.fingerprint == fingerprint:
         return values
     wanted, remembered = row_schema(columns), {f"{_FOLLOWED}{name}": batch for name, batch in followed.items()}
-    remembered |= {_FORMULAS: fingerprint, _SINCE: _ms(now), _BEGAN: 0}
+    remembered |= {_FORMULAS: fingerprint, _SINCE: epoch_ms(now), _BEGAN: 0}
     present = values.table.schema
     if {(field.name, field.type) for field in present} <= {(field.name, field.type) for field in wanted}:
         values.table.add_columns([field for field in wanted if field.name not in present.names])
@@ -231,12 +232,4 @@ def _remembered(followed: Mapping[str, int], fingerprint: int | None, window: Wi
     found |= {f"{_FOLLOWED}{entity}": batch for entity, batch in followed.items()}
     if window is None:
         return found | {_BEGAN: 0}
-    return found | {_BEGAN: _ms(window.began)} | {f"{_UP_TO}{name}": batch for name, batch in window.up_to.items()}
-
-
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    return found | {_BEGAN: epoch_ms(window.began)} | {f"{_UP_TO}{name}": batch for name, batch in window.up_to.items()}

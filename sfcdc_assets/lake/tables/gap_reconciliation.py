@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import itemgetter
 
 import polars as pl
@@ -17,6 +17,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.erasure_receipts import NONE, erased_records
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
 
@@ -201,7 +202,7 @@ class Ledger:
                 "record_id": suspect.record_id,
                 "reason": suspect.reason.value,
                 "opened_position": suspect.position,
-                "opened_at": _time(now_ms),
+                "opened_at": utc(now_ms),
                 "status": "open",
                 "channel": channel,
                 "detail": suspect.detail,
@@ -248,7 +249,7 @@ class Ledger:
             {
                 "status": ["healed"] * len(suspects),
                 "healed_position": [positions[suspect.record_id] for suspect in suspects],
-                "healed_at": [_time(now_ms)] * len(suspects),
+                "healed_at": [utc(now_ms)] * len(suspects),
             },
         )
 
@@ -258,7 +259,7 @@ class Ledger:
             suspects,
             {
                 "attempts": [suspect.attempts + 1 for suspect in suspects],
-                "last_attempt_at": [_time(now_ms)] * len(suspects),
+                "last_attempt_at": [utc(now_ms)] * len(suspects),
                 "last_error": [error if isinstance(error, str) else error[suspect.record_id] for suspect in suspects],
             },
         )
@@ -330,9 +331,5 @@ def _which(reason: str, detail: str | None) -> str | None:
     return detail if reason in OF_A_SNAPSHOT else None
 
 
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
 def _ms(time: datetime | None) -> int | None:
-    return None if time is None else int(time.timestamp() * 1000)
+    return None if time is None else epoch_ms(time)

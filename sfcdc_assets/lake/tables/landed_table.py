@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 import numpy as np
@@ -22,6 +21,7 @@ from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.quarantine import Delivery
 from sfcdc_assets.lake.tables.stream_checkpoint import StoredCheckpoint, begun, complete_position
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 
@@ -81,7 +81,7 @@ class LandedTable:
         with suppress(TableDamaged):
             rows = self.table.scan(["received_at"], f"channel = {quoted} and position > {position - RECENT}")
             if rows.num_rows:
-                return int(pc.max(rows["received_at"]).as_py().timestamp() * 1000)
+                return epoch_ms(pc.max(rows["received_at"]).as_py())
         return None
 
     def last_position(self, channel: str) -> int:
@@ -150,7 +150,7 @@ class LandedKeys:
         if position < self._through:
             self._through, self._received = 0, {}
         if position > self._through:
-            since = datetime.fromtimestamp(since_ms / 1000, UTC).isoformat()
+            since = utc(since_ms).isoformat()
             rows = table.scan(
                 ["event_key", "received_at"], f"position > {self._through} and received_at >= timestamp '{since}'"
             )

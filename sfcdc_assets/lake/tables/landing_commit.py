@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pyarrow import fs
@@ -15,6 +15,7 @@ from pyarrow import fs
 from sfcdc_assets.lake.delta.commit_protocol import RUN_ID
 from sfcdc_assets.lake.delta.transaction_versions import commit_file
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 
@@ -100,4 +101,4 @@ def _entry_of(text: bytes, channel: str) -> _Entry | None:
             info = json.loads(line).get("commitInfo") or {}
     if position is None:
         return None
-    return _Entry(position, datetime.fromtimestamp(info.get("timestamp", 0) / 1000, UTC), info.get(RUN_ID))
+    return _Entry(position, utc(info.get("timestamp", 0)), info.get(RUN_ID))

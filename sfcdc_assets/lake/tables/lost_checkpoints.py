@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from operator import attrgetter
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from sfcdc_assets.lake.tables.landed_table import LandedTable
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.settings.channel_kinds import feeds_entities, kind_of
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
@@ -60,8 +61,8 @@ def note_lost_checkpoint(
         "channel": channel,
         "position": position,
         "reason": reason,
-        "lost_at": _time(at_ms),
-        "last_landed_at": None if landed_ms is None else _time(landed_ms),
+        "lost_at": utc(at_ms),
+        "last_landed_at": None if landed_ms is None else utc(landed_ms),
     }
     table = Table.open_or_create(warehouse, NAME, LOST_CHECKPOINTS)
     table.append(pa.Table.from_pylist([row], schema=LOST_CHECKPOINTS), {channel: position}, {})
@@ -74,10 +75,6 @@ def lost_checkpoints(warehouse: Warehouse, channel: str) -> list[LostCheckpoint]
         return []
     rows = table.rows(predicate=f"channel = {literal(channel)}")
     return sorted((LostCheckpoint(**row) for row in rows), key=attrgetter("position"), reverse=True)
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def lose_checkpoint(

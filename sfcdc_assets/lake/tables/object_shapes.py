@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.object_shape import OBJECT, SHAPE_TABLES, ObjectShape, ShapeTable
 
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
@@ -59,7 +60,7 @@ def _keep(warehouse: Warehouse, of: ShapeTable, shapes: Sequence[ObjectShape], n
     known: dict[str, list[dict[str, Any]]] = {}
     for row in table.rows(predicate=f"{OBJECT} in ({listed})") if listed else ():
         known.setdefault(row[OBJECT], []).append(row)
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    now = utc(now_ms)
     changed = [_changed(of, shape, known.get(shape.entity, []), now) for shape in news]
     rows = [row for each in changed for row in each]
     transactions = {shape.entity: prints[shape.entity] for shape in news}

@@ -7,7 +7,6 @@ and because it must be there before the first event is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from operator import itemgetter
 from types import MappingProxyType
@@ -18,6 +17,7 @@ import pyarrow as pa
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 
 NAME = "organization"
 ORGANIZATION = pa.schema(
@@ -139,7 +139,7 @@ class OrganizationLog:
         self, rows: list[dict[str, Any]], now_ms: int, transactions: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         first = len(self._rows) + 1
-        at = datetime.fromtimestamp(now_ms / 1000, UTC)
+        at = utc(now_ms)
         numbered = [{"number": first + index, **row, "noted_at": at} for index, row in enumerate(rows)]
         if self._table is None:
             self._table = Table.open_or_create(self._warehouse, NAME, ORGANIZATION)

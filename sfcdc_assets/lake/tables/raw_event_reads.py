@@ -15,6 +15,7 @@ from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.data_files import DataFile, data_files
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.runtime.times import utc
 
 FEW_ENTITIES = 8
 """Of so many the newest events are looked for one after another."""
@@ -81,7 +82,7 @@ class RawEventReads:
 
     def first_position_received_after(self, channel: str, received_ms: int) -> int | None:
         """Lowest position of the channel's events received after a time (ms, UTC); None when there are none."""
-        since = datetime.fromtimestamp(received_ms / 1000, UTC)
+        since = utc(received_ms)
         files = self._of_channel(channel).filter(pl.col("max.received_at") > since)
         if files.is_empty():
             return None

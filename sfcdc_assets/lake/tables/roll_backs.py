@@ -17,6 +17,7 @@ from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms
 
 SLOTS = 8
 """So many are remembered; the next one takes the place of the oldest."""
@@ -60,7 +61,7 @@ def roll_backs(rows: Table) -> tuple[RollBack, ...]:
 
 def versions_before_roll_backs(warehouse: Warehouse, days: int, now: datetime) -> dict[str, frozenset[int]]:
     """Table -> its versions that are kept because the entity went back within so many days."""
-    oldest = (now - timedelta(days=days)).timestamp() * 1000
+    oldest = epoch_ms(now - timedelta(days=days))
     kept: dict[str, set[int]] = defaultdict(set)
     for entity in warehouse.entities(current_state.LAYER):
         try:

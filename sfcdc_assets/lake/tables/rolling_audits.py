@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.conditions import literal_time
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms, utc
 
 NAME = "rolling_audits"
 KEPT = timedelta(days=30)
@@ -85,17 +86,18 @@ class RollingAudits:
 
     def passes_ended(self) -> dict[str, int]:
         """Return when the last window of an entity's last whole pass was compared (epoch ms)."""
-        return {row["entity_name"]: _ms(row["at"]) for row in self._rows if row["entity_name"] and row["ended_pass"]}
+        ended = (row for row in self._rows if row["entity_name"] and row["ended_pass"])
+        return {row["entity_name"]: epoch_ms(row["at"]) for row in ended}
 
     def requests_since(self, at_ms: int) -> int:
         """Count the requests after a time."""
-        since = _time(at_ms)
+        since = utc(at_ms)
         return sum(row["requests"] for row in self._rows if row["at"] > since)
 
     def allowance(self) -> Allowance | None:
         """Return what the org said last."""
         known = [row for row in self._rows if row["allowance"] is not None]
-        return Allowance(known[-1]["allowance"], known[-1]["remaining"], _ms(known[-1]["at"])) if known else None
+        return Allowance(known[-1]["allowance"], known[-1]["remaining"], epoch_ms(known[-1]["at"])) if known else None
 
     def count_requests(self, requests: int, at_ms: int, allowance: Allowance | None = None) -> None:
         """Note requests that are about to be made."""
@@ -109,7 +111,7 @@ class RollingAudits:
     @retry_on_conflict
     def forget_old(self, now_ms: int) -> None:
         """Delete rows that are older than `KEPT`, once there are some that are a day older than that."""
-        until = _time(now_ms) - KEPT
+        until = utc(now_ms) - KEPT
         table = Table.open(self._warehouse, NAME)
         if table is not None and self._rows and self._rows[0]["at"] < until - timedelta(days=1):
             table.delete_rows(f"at < {literal_time(until)}", {})
@@ -126,7 +128,7 @@ def _row(look: Look, requests: int, maximum: int | None = None, remaining: int |
     """Return the row of a look, or with no entity one that only counts requests."""
     return {
         "entity_name": look.entity or None,
-        "at": _time(look.at_ms),
+        "at": utc(look.at_ms),
         "requests": requests,
         "up_to_id": look.up_to_id,
         "ended_pass": look.ended_pass,
@@ -143,17 +145,9 @@ def _look(row: dict[str, object]) -> Look:
     assert isinstance(at, datetime)
     return Look(
         str(row["entity_name"]),
-        _ms(at),
+        epoch_ms(at),
         str(row["up_to_id"]),
         bool(row["ended_pass"]),
         int(str(row["compared"])),
         suspicions,
     )
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
-
-
-def _ms(time: datetime) -> int:
-    return int(time.timestamp() * 1000)

@@ -22,6 +22,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
 from sfcdc_assets.lake.tables.request_failures import InVain
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 
 NAME = "schemas"
@@ -180,7 +181,7 @@ def _schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
 
 
 def _schema(row: Mapping[str, Any]) -> EventSchema:
-    return EventSchema(**{**row, "first_seen_at": int(row["first_seen_at"].timestamp() * 1000)})
+    return EventSchema(**{**row, "first_seen_at": epoch_ms(row["first_seen_at"])})
 
 
 def schema_of_id(schema_id: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 
 NAME = "snapshot_plan"
 
@@ -29,7 +29,7 @@ copies were begun, else why none was."""
 @retry_on_conflict
 def note_plan(warehouse: Warehouse, records: Mapping[str, int | None], now_ms: int, why_not: str | None = None) -> None:
     """Keep it: entities in the order in which they are copied. `why_not`: there is no room for any of them."""
-    noted_at = datetime.fromtimestamp(now_ms / 1000, UTC)
+    noted_at = utc(now_ms)
     rows = [
         {"noted_at": noted_at, "entity_name": entity, "records": count, "place": place, "why_not": why_not}
         for place, (entity, count) in enumerate(records.items(), start=1)

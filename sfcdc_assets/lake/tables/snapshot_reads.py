@@ -15,6 +15,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.snapshot_checkpoint import SnapshotCheckpoint, entries_of, has_watermark_on
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
 
@@ -141,14 +142,14 @@ class SnapshotReads:
         """Return when the newest complete snapshot was asked for, by the org's own clock; from the log alone. None
         where that is not known."""
         asked_at = self.checkpoint().asked_at
-        return _time(asked_at) if asked_at else None
+        return utc(asked_at) if asked_at else None
 
     def copies(self) -> tuple[Copied, ...]:
         """Return what each complete snapshot since the entity has its channel stands for, oldest first; those of which
         the org did not say when it was asked are left out."""
         first = self.checkpoint().first
         return tuple(
-            Copied(entry.position, _time(entry.progress.asked_at_ms), _time(entry.progress.started_at_ms))
+            Copied(entry.position, utc(entry.progress.asked_at_ms), utc(entry.progress.started_at_ms))
             for number, entry in sorted(entries_of(self.table).items())
             if entry.counts and number >= first and entry.progress.asked_at_ms
         )
@@ -234,10 +235,6 @@ class SnapshotReads:
 
     def _snapshot(self, number: int, position: int, after_read_back: int) -> CompleteSnapshot:
         return CompleteSnapshot(number, position, self.table.files(_is_of(number)), after_read_back)
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def _may_hold(file: DataFile, numbers: Collection[int]) -> bool:

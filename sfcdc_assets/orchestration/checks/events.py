@@ -1,7 +1,7 @@
 """Whether the tables of channels that carry no change events are whole: an asset check a kind."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import dagster as dg
 
@@ -49,7 +49,7 @@ def evaluation_of(
 
 def checked(warehouse: Warehouse, settings: Settings, kind: ChannelKind) -> dg.AssetCheckResult:
     """Pass when nothing is missing and every value has a column."""
-    now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    now = clock.now()
     shown: list[tuple[object, ...]] = []
     missing, problems = 0, 0
     for channel in (each for each in settings.event_channels if kind_of(each) is kind):

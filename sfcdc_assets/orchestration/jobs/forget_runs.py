@@ -1,7 +1,7 @@
 """The job `forget_runs`: delete what Dagster keeps of runs, past SFCDC_RUN_RETENTION_DAYS. No table of ours changes."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import dagster as dg
 
@@ -25,7 +25,7 @@ def build_forget_runs(assets: OrgAssets, jobs: Iterable[str]) -> dg.JobDefinitio
         """Delete old runs and events; what a page shows as the latest of a partition is kept, and all of other code
         locations."""
         days = assets.settings().run_retention_days
-        before = datetime.fromtimestamp(clock.now_ms() / 1000, UTC) - timedelta(days=days)
+        before = clock.now() - timedelta(days=days)
         done = forget(context.instance, before, ours)
         context.log.info(
             f"{counted(done.runs, 'run')} and {counted(done.events, 'event')} of ticks older than "

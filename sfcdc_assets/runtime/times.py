@@ -1,0 +1,22 @@
+"""Milliseconds since 1970 and moments in UTC: either is exactly the other, in whole milliseconds.
+
+Salesforce dates what it sends in milliseconds; tables hold moments. `datetime.timestamp()` is a float of seconds: times
+1,000 and cut off it is one millisecond short of many a moment.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def utc(ms: int) -> datetime:
+    """Return the moment, in UTC, of epoch milliseconds. Raises `OverflowError` outside of the years 1 to 9999."""
+    return EPOCH + ms * _MILLISECOND
+
+
+def epoch_ms(moment: datetime) -> int:
+    """Return a moment, of whatever time zone, in whole epoch milliseconds; what is finer is cut off."""
+    return (moment - EPOCH) // _MILLISECOND
