@@ -12,7 +12,7 @@ import pytest
 
 from sfcdc_assets import open_cut
 from sfcdc_assets.apply.record_cut import AHEAD
-from sfcdc_assets.cli.local_dagster import channel_turn, local_runs
+from sfcdc_assets.cli.local_dagster import channel_turn, housekeeping
 from sfcdc_assets.cli.local_dagster.channel_turn import UnexpectedFailure
 from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels
 from sfcdc_assets.cli.syncing.verify_topics import compare_topics
@@ -176,7 +176,7 @@ def test_what_dagster_itself_fails_with_while_files_are_packed_keeps_no_view_fro
 
     views = tmp_path / "views.duckdb"
     monkeypatch.setenv("SFCDC_VIEWS_FILE", str(views))
-    monkeypatch.setattr(local_runs, "why_not_packed", locked)
+    monkeypatch.setattr(housekeeping, "why_not_packed", locked)
     with pytest.raises(UnexpectedFailure, match=r"Small files.*database is locked"):
         sync(synced)
     assert views.exists()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sfcdc_assets.apply.apply_changes import Applier, ToApply
-from sfcdc_assets.cli.local_dagster import channel_turn, local_runs
+from sfcdc_assets.cli.local_dagster import channel_turn, housekeeping
 from sfcdc_assets.cli.local_dagster.drive import sync_channels, watch_channels
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.lake.errors import StoreUnavailable
@@ -159,7 +159,7 @@ def test_what_is_done_beside_the_channels_ends_nothing_when_it_cannot_be_found_o
     def refused(*_: object) -> object:
         raise StoreUnavailable(str(pipeline.warehouse), "SlowDown")
 
-    monkeypatch.setattr(local_runs, "stand" if what == "the views" else "droppable", refused)
+    monkeypatch.setattr(housekeeping, "stand" if what == "the views" else "droppable", refused)
     change(pipeline, "first")
     looks = 0
 

@@ -7,34 +7,22 @@ one after another. `sync_channels` ends when its channels are done, `watch_chann
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 
 import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.channel_sync import ChannelSync
-from sfcdc_assets.cli.local_dagster.channel_turn import ChannelWatch, Turn, failure_of, look_and_run
-from sfcdc_assets.cli.local_dagster.formula_reading import FormulaReading
-from sfcdc_assets.cli.local_dagster.instance import dagster_instance
-from sfcdc_assets.cli.local_dagster.local_runs import drop_payloads, pack, read_formulas, write_views
+from sfcdc_assets.cli.local_dagster.channel_turn import ChannelWatch, Turn, look_and_run
+from sfcdc_assets.cli.local_dagster.housekeeping import Housekeeping, keep_house
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK, PollTimeouts
-from sfcdc_assets.orchestration.jobs.packing import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import Readings, begin_readings
 from sfcdc_assets.org_reads.first_start import first_timeouts
-from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.settings.settings import Settings, load_settings
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.early_start import EarlySpark
-
-PAYLOADS, SMALL_FILES, VIEWS = "Payloads", "Small files", "The views in files"
-"""What keeps the warehouse in order, as a failure names it."""
-
-INSTANCE_SECONDS = 3_600.0
-"""Without DAGSTER_HOME an instance is in memory, and grows with each run: a watch has another one so often."""
 
 
 class SeveralFailures(SfcdcError):
@@ -121,16 +109,7 @@ def sync_channels(
 
         drive(readings, lambda: instance, after)
     failures = [failure for sync in syncs.values() for failure in sync.failures]
-    beside: Mapping[str, Callable[[], object]] = {
-        PAYLOADS: lambda: raise_all(drop_payloads(instance, settings, report)),
-        SMALL_FILES: lambda: pack(instance, settings, report),
-        "Formula fields": lambda: raise_all(read_formulas(instance, settings, report)),
-        VIEWS: lambda: write_views(instance, settings, report),
-    }
-    for what, work in beside.items():
-        outcome = outcome_of(work)
-        if isinstance(outcome, Exception):
-            failures.append(failure_of(what, outcome))
+    failures.extend(keep_house(instance, settings, report))
     raise_all(failures)
     return [turn for sync in syncs.values() for turn in sync.turns]
 
@@ -153,7 +132,7 @@ def watch_channels(
     settings = load_settings()
     readings = readings or begin_readings(channels, settings, TICK)
     watched = {channel: ChannelWatch(channel, report) for channel in readings.names}
-    with _Housekeeping(settings, report) as housekeeping:
+    with Housekeeping(settings, report) as housekeeping:
 
         def after(turn: Turn, _: PollTimeouts) -> tuple[PollTimeouts, float]:
             pause = watched[turn.channel].after(turn)
@@ -168,57 +147,3 @@ def watch_channels(
             return True
 
         drive(readings, housekeeping.instance, after, is_over=is_over_now)
-
-
-class _Housekeeping:
-    """What a watch does beside its channels, and the instance of Dagster that it does it with, a new one each hour."""
-
-    def __init__(self, settings: Settings, report: Callable[[str], None]) -> None:
-        self._settings = settings
-        self._report = report
-        self._formulas = FormulaReading(settings, report)
-        self._held = ExitStack()
-        self._instance: dg.DagsterInstance | None = None
-        self._views_of: str | None = None
-        self._said: dict[str, str] = {}
-        """What each thing failed with last."""
-        self._ends_at = self._look_at = 0.0
-
-    def instance(self) -> dg.DagsterInstance:
-        """Return the instance of this hour."""
-        now = clock.current().monotonic()
-        if self._instance is None or now >= self._ends_at:
-            self._held.close()
-            self._instance = self._held.enter_context(dagster_instance())
-            self._ends_at, self._look_at = now + INSTANCE_SECONDS, now
-            self._try(PAYLOADS, partial(self._drop_payloads, self._instance))
-        return self._instance
-
-    def look(self) -> None:
-        """Do what is due."""
-        instance, now = self.instance(), clock.current().monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK_SECONDS
-            self._try(SMALL_FILES, partial(pack, instance, self._settings, self._report))
-            self._try(VIEWS, partial(self._write_views, instance))
-            self._formulas.look()
-
-    def _drop_payloads(self, instance: dg.DagsterInstance) -> None:
-        raise_all(drop_payloads(instance, self._settings, self._report))
-
-    def _write_views(self, instance: dg.DagsterInstance) -> None:
-        self._views_of = write_views(instance, self._settings, self._report, self._views_of)
-
-    def _try(self, what: str, work: Callable[[], object]) -> None:
-        """No channel depends on it. What fails again in the same way is reported once."""
-        outcome = outcome_of(work)
-        said = str(failure_of(what, outcome)) if isinstance(outcome, Exception) else ""
-        if said and said != self._said.get(what):
-            self._report(said)
-        self._said[what] = said
-
-    def __enter__(self) -> _Housekeeping:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._held.close()

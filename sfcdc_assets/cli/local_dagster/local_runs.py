@@ -1,10 +1,10 @@
-"""Runs of our jobs in this process, and those that keep the warehouse in order beside the channels'."""
+"""Runs of our jobs in this process."""
 
 from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -13,16 +13,7 @@ from dagster._core.execution.execute_in_process_result import ExecuteInProcessRe
 from sfcdc_assets.cli.local_dagster.lost_runs import cancel_run
 from sfcdc_assets.cli.terminal.stopping import before_stopping
 from sfcdc_assets.definitions import ASSETS, defs
-from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.payload_retention import droppable
-from sfcdc_assets.orchestration.assets.kept_views import VIEWS, build_kept_views
-from sfcdc_assets.orchestration.jobs import DROP_PAYLOADS, PACK, READ_FORMULAS
-from sfcdc_assets.orchestration.jobs.formulas import why_not_read
-from sfcdc_assets.orchestration.jobs.packing import why_not_packed
-from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.settings.settings import Settings
-from sfcdc_assets.sql.kept_views import are_kept, stand
 
 
 class RunFailed(SfcdcError):
@@ -78,55 +69,3 @@ def _run_failed(run: ExecuteInProcessResult) -> RunFailed:
             inner = data.error.cause or data.error
             return RunFailed(job, run_id, inner.message.strip())
     return RunFailed(job, run_id, "Its log has no step failure; look at it in the Dagster UI.")
-
-
-def drop_payloads(
-    instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]
-) -> Sequence[SfcdcError]:
-    """Drop payloads past their retention, if there are any. Return the run that failed, or why it could not be found
-    out whether there are any."""
-    days = settings.payload_retention_days
-    if days is None:
-        return ()
-    try:
-        if not droppable(Warehouse(settings.warehouse), days, clock.now_ms()):
-            return ()
-    except SfcdcError as error:
-        return (error,)
-    failed = run_job(instance, DROP_PAYLOADS)
-    report("payloads past their retention are dropped")
-    return () if failed is None else (failed,)
-
-
-def pack(instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]) -> None:
-    """Pack small files, if there are many. A run that failed is reported and stops nothing: its next one waits for
-    longer."""
-    if why_not_packed(ASSETS, instance, Warehouse(settings.warehouse), settings.payload_retention_days) is None:
-        failed = run_job(instance, PACK)
-        report("small files are packed" if failed is None else str(failed))
-
-
-def read_formulas(
-    instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None]
-) -> Sequence[RunFailed]:
-    """Read the formula fields that are due, if any are. Return the run that failed."""
-    if why_not_read(ASSETS, instance, Warehouse(settings.warehouse), settings) is not None:
-        return ()
-    failed = run_job(instance, READ_FORMULAS)
-    if failed is None:
-        report("formula fields are read")
-    return () if failed is None else (failed,)
-
-
-def write_views(
-    instance: dg.DagsterInstance, settings: Settings, report: Callable[[str], None], before: str | None = None
-) -> str | None:
-    """Write the views that are kept in files, if the settings name any and the cut is not the one of `before`; returns
-    the cut that they are of now. A run that failed is reported and stops nothing: the next one writes them. Raises what
-    reading the cuts does."""
-    found = stand(Warehouse(settings.warehouse)) if are_kept(settings) else None
-    if found is None or found == before:
-        return before
-    failed = run_job(instance, VIEWS, definitions=build_kept_views(ASSETS))
-    report("the views are written" if failed is None else str(failed))
-    return found if failed is None else before

@@ -9,7 +9,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from sfcdc_assets.cli.local_dagster.local_runs import pack
+from sfcdc_assets.cli.local_dagster.housekeeping import pack
 from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.lake.maintenance import pack_by_count
 from sfcdc_assets.lake.maintenance.pack_by_count import files_to_pack, pack_where_many
