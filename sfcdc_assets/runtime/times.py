@@ -20,3 +20,8 @@ def utc(ms: int) -> datetime:
 def epoch_ms(moment: datetime) -> int:
     """Return a moment, of whatever time zone, in whole epoch milliseconds; what is finer is cut off."""
     return (moment - EPOCH) // _MILLISECOND
+
+
+def seconds_text(moment: datetime) -> str:
+    """Return a moment as reports write it: ISO 8601, to the second."""
+    return moment.isoformat(timespec="seconds")

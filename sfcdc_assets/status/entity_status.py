@@ -26,6 +26,7 @@ from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import seconds_text
 from sfcdc_assets.schema_evolution.table_columns import conflicts_in
 from sfcdc_assets.settings.channel_kinds import POLLED, folder_of
 from sfcdc_assets.status.status_report import EntityStatus, SnapshotStatus, TableSize, TopicStatus
@@ -163,6 +164,6 @@ def topic_statuses(warehouse: Warehouse, landed: Mapping[str, EventTable]) -> It
                 channel,
                 landed=events.last_position(channel),
                 applied=state.applied(channel) if state else None,
-                last_check=at.isoformat(timespec="seconds") if at else None,
+                last_check=seconds_text(at) if at else None,
                 **counts,
             )

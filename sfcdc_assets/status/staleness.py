@@ -19,7 +19,7 @@ from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError, counted
-from sfcdc_assets.runtime.times import utc
+from sfcdc_assets.runtime.times import seconds_text, utc
 from sfcdc_assets.settings.channel_kinds import feeds_entities
 from sfcdc_assets.settings.settings import Settings
 
@@ -65,7 +65,7 @@ def stale_parts(warehouse: Warehouse, settings: Settings, seconds: float, now_ms
         if at is None:
             yield f"{channel} was never read"
         else:
-            moment = utc(at).isoformat(timespec="seconds")
+            moment = seconds_text(utc(at))
             yield f"{channel} was last read {_ago(now_ms - at)} ago ({moment})"
     for each in unpolled_objects(warehouse, settings, seconds, now_ms):
         yield f"{each}: its changes were last seen {_ago(now_ms - each.seen_until_ms)} ago"

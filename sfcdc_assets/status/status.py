@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, Compounds, Privacy
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.store.allowance_notes import read_allowances
 from sfcdc_assets.lake.store.entities_without_asset import without_asset
 from sfcdc_assets.lake.store.formula_notes import read_formula_notes
 from sfcdc_assets.lake.store.left_out_objects import left_out_objects
-from sfcdc_assets.lake.store.pending_events import read_pending
-from sfcdc_assets.lake.store.poll_notes import PollNote, polls_stopped, read_poll_notes
+from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.store.request_ledger import read_ledger
 from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.audits import last_audits
 from sfcdc_assets.lake.tables.channel_members import filters_of
 from sfcdc_assets.lake.tables.consistent_cuts import NAME as CUTS
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
-from sfcdc_assets.lake.tables.damage import damage_of_events, damage_of_table, opened
+from sfcdc_assets.lake.tables.damage import DamageSeen, damage_of_events, damage_of_table, opened
 from sfcdc_assets.lake.tables.event_table import EventTable
-from sfcdc_assets.lake.tables.landed_table import LandedTable
-from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS_NAME
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import NAME as SCHEMAS
@@ -37,27 +32,23 @@ from sfcdc_assets.org_connection.same_organization import owner_of
 from sfcdc_assets.polls.polled_objects import is_named
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import all_side_by_side
-from sfcdc_assets.runtime.times import utc
+from sfcdc_assets.runtime.times import seconds_text, utc
 from sfcdc_assets.schema_evolution.table_columns import compounds, private_columns
-from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities, table_of
+from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities
 from sfcdc_assets.settings.settings import Settings
+from sfcdc_assets.status.channel_status import channel_status, event_table_status
 from sfcdc_assets.status.entity_status import EntityLook, Landed, look_at, size_of, topic_statuses
-from sfcdc_assets.status.staleness import read_at_ms
 from sfcdc_assets.status.status_report import (
     AllowanceStatus,
-    ChannelStatus,
     CutStatus,
     DamageStatus,
     EntityStatus,
-    EventTableStatus,
     FormulaStatus,
-    LostCheckpointStatus,
     PrivacyStatus,
     RequestStatus,
     WarehouseStatus,
 )
 
-Found = TypeVar("Found")
 LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 """Their folders name the entities."""
 
@@ -70,34 +61,34 @@ def status_of(warehouse: Warehouse, settings: Settings, now_ms: int | None = Non
     their rows (`entity_status`); of events that wait to be applied the times are read.
     """
     now_ms = clock.now_ms() if now_ms is None else now_ms
-    damaged: list[TableDamaged] = []
-    raw = _unless_damaged(damaged, lambda: Table.open(warehouse, RAW_EVENTS_NAME))
+    damaged = DamageSeen()
+    raw = damaged.unless(lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw, warehouse) if raw else None
     changes = settings.feeding_channels
     landed = {channel: events.last_positions(channel) if events else {} for channel in changes}
     of_events = {
         channel: table
         for channel in settings.event_channels
-        if (table := _unless_damaged(damaged, partial(EventTable.open, warehouse, channel))) is not None
+        if (table := damaged.unless(partial(EventTable.open, warehouse, channel))) is not None
     }
     privacy = Privacy.of(settings)
     # Rules are compared with every column of every schema, so schemas are read only where there are rules.
-    schemas = _unless_damaged(damaged, lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
+    schemas = damaged.unless(lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
     looks = _looks(warehouse, names, Landed(events, landed, now_ms), privacy, schemas)
     sound = {name: look for name, look in looks.items() if not look.damage}
     entities = _entities(warehouse, looks, changes, damaged)
-    topics = _unless_damaged(damaged, lambda: tuple(topic_statuses(warehouse, of_events)))
+    topics = damaged.unless(lambda: tuple(topic_statuses(warehouse, of_events)))
     channels = tuple(
-        _channel(warehouse, events if feeds_entities(channel) else of_events.get(channel), channel, damaged)
+        channel_status(warehouse, events if feeds_entities(channel) else of_events.get(channel), channel, damaged)
         for channel in settings.channels
     )
     all_read = all(each.read_at for each in channels if each.channel in changes)
     entities = tuple(_with_feed(each, settings, all_read=all_read) for each in entities)
     of_entities = [each for look in looks.values() for each in look.damage]
-    _note_once(damaged, *of_entities, damage_of_table(warehouse, None, opened(warehouse, SCHEMAS)))
+    damaged.note(*of_entities, damage_of_table(warehouse, None, opened(warehouse, SCHEMAS)))
     wanted = {name: look for name, look in sound.items() if not settings.entities or name in settings.entities}
-    cuts, cuts_kept = _unless_damaged(damaged, lambda: _cuts(warehouse, changes)) or ({}, 0)
+    cuts, cuts_kept = damaged.unless(lambda: _cuts(warehouse, changes)) or ({}, 0)
     return WarehouseStatus(
         warehouse=warehouse.root,
         organization=owner_of(warehouse),
@@ -105,46 +96,39 @@ def status_of(warehouse: Warehouse, settings: Settings, now_ms: int | None = Non
         entities=entities,
         privacy=_privacy(privacy, schemas, sound),
         refused_reads={name: look.refused for name, look in wanted.items() if look.refused is not None},
-        quarantined=_unless_damaged(damaged, lambda: _quarantined(warehouse)) or 0,
+        quarantined=damaged.unless(lambda: _quarantined(warehouse)) or 0,
         event_tables=tuple(
-            _event_table(channel, of_events.get(channel), damaged) for channel in settings.event_channels
+            event_table_status(channel, of_events.get(channel), damaged) for channel in settings.event_channels
         ),
         topics=topics or (),
-        waiting=_unless_damaged(damaged, lambda: _waiting(warehouse, entities)) or {},
-        waiting_because=_unless_damaged(damaged, lambda: why_no_copy_began(warehouse)),
+        waiting=damaged.unless(lambda: _waiting(warehouse, entities)) or {},
+        waiting_because=damaged.unless(lambda: why_no_copy_began(warehouse)),
         formulas=_formulas(warehouse, settings),
         requests=_requests(warehouse),
         cuts=cuts,
         cuts_kept=cuts_kept,
         allowances={
-            name: AllowanceStatus(each.maximum, each.remaining, _iso(each.asked_at_ms))
+            name: AllowanceStatus(each.maximum, each.remaining, seconds_text(utc(each.asked_at_ms)))
             for name, each in read_allowances(warehouse).items()
         },
         raw_events=size_of(raw) if raw is not None else None,
-        at=_iso(now_ms),
-        left_out=(_unless_damaged(damaged, lambda: left_out_objects(warehouse)) or {}) if POLLED in changes else {},
+        at=seconds_text(utc(now_ms)),
+        left_out=(damaged.unless(lambda: left_out_objects(warehouse)) or {}) if POLLED in changes else {},
         without_asset=without_asset(warehouse, changes),
         # Last: what was looked at before has noted its damage by now.
-        damaged=tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged),
+        damaged=tuple(DamageStatus(each.table, each.entity, each.file, str(each)) for each in damaged.found),
     )
 
 
 def _entities(
-    warehouse: Warehouse, looks: Mapping[str, EntityLook], channels: Sequence[str], damaged: list[TableDamaged]
+    warehouse: Warehouse, looks: Mapping[str, EntityLook], channels: Sequence[str], damaged: DamageSeen
 ) -> tuple[EntityStatus, ...]:
     """Return what was found of each entity, with what the tables of its channel, its audits and its polls say of it."""
-    filters = _unless_damaged(damaged, lambda: {each: filters_of(warehouse, each) for each in channels}) or {}
-    audits = _unless_damaged(damaged, lambda: last_audits(warehouse)) or {}
+    filters = damaged.unless(lambda: {each: filters_of(warehouse, each) for each in channels}) or {}
+    audits = damaged.unless(lambda: last_audits(warehouse)) or {}
     polls = read_poll_notes(warehouse) if POLLED in channels else {}
     found = (replace(look.status, damaged=tuple(map(str, look.damage))) for look in looks.values())
     return tuple(_with_poll(_with_filter_and_audit(status, filters, audits), polls) for status in found)
-
-
-def _note_once(damaged: list[TableDamaged], *found: TableDamaged | None) -> None:
-    """Note damage that was not noted before: several looks come across one table."""
-    for each in found:
-        if each is not None and str(each) not in map(str, damaged):
-            damaged.append(each)
 
 
 def _cuts(warehouse: Warehouse, channels: Sequence[str]) -> tuple[dict[str, CutStatus], int]:
@@ -154,8 +138,8 @@ def _cuts(warehouse: Warehouse, channels: Sequence[str]) -> tuple[dict[str, CutS
     return {
         channel: CutStatus(
             cut.position,
-            cut.commit_timestamp.isoformat(timespec="seconds") if cut.commit_timestamp else None,
-            cut.applied_at.isoformat(timespec="seconds") if cut.applied_at else None,
+            seconds_text(cut.commit_timestamp) if cut.commit_timestamp else None,
+            seconds_text(cut.applied_at) if cut.applied_at else None,
             len(cut.in_trouble),
         )
         for channel, cut in found.items()
@@ -173,7 +157,7 @@ def _requests(warehouse: Warehouse) -> dict[str, RequestStatus]:
                 status,
                 waiting=waiting.objects,
                 waiting_because=waiting.why.rstrip("."),
-                waiting_since=_iso(waiting.since_ms),
+                waiting_since=seconds_text(utc(waiting.since_ms)),
             )
         found[purpose] = status
     return found
@@ -184,7 +168,7 @@ def _formulas(warehouse: Warehouse, settings: Settings) -> dict[str, FormulaStat
     return {
         entity: FormulaStatus(
             note.formulas,
-            _iso(note.oldest_ms) if note.oldest_ms else None,
+            seconds_text(utc(note.oldest_ms)) if note.oldest_ms else None,
             note.postponed,
             note.withheld,
             note.error,
@@ -219,15 +203,6 @@ def _waiting(warehouse: Warehouse, entities: Sequence[EntityStatus]) -> Mapping[
     return {entity: records for entity, records in planned(warehouse).items() if entity not in copied}
 
 
-def _unless_damaged(damaged: list[TableDamaged], look: Callable[[], Found]) -> Found | None:
-    """Return what a look at tables finds; None where one is damaged, which is noted."""
-    try:
-        return look()
-    except TableDamaged as damage:
-        damaged.append(damage)
-        return None
-
-
 def _quarantined(warehouse: Warehouse) -> int:
     quarantine = Table.open(warehouse, "quarantine")
     return quarantine.count() if quarantine else 0
@@ -249,62 +224,6 @@ def _privacy(privacy: Privacy, schemas: Schemas | None, looks: Mapping[str, Enti
     )
 
 
-def _channel(
-    warehouse: Warehouse, table: LandedTable | None, channel: str, damaged: list[TableDamaged]
-) -> ChannelStatus:
-    losses = _unless_damaged(damaged, lambda: known_losses(warehouse, channel)) or []
-    lost = tuple(map(_lost_checkpoint, losses))
-    read_at = read_at_ms(warehouse, channel, table)
-    status = ChannelStatus(
-        channel,
-        read_at=_iso(read_at) if read_at else None,
-        lost_checkpoint=lost[0] if lost else None,
-        lost_checkpoints=lost,
-    )
-    if channel == POLLED:
-        status = _with_stop(warehouse, status)
-    if table is None:
-        return status
-    found = table.stored_checkpoint(channel)
-    pending = read_pending(warehouse, channel)
-    if pending is not None and pending.events and pending.before.position == found.position:
-        status = replace(status, pending=len(pending.events), pending_reason=pending.reason)
-    return replace(
-        status,
-        position=found.position,
-        complete_position=found.complete_position,
-        replay_id=found.replay_id.hex() or None,
-        transport=found.transport if found.begun or found.replay_id else None,
-        landed_at=_iso(found.landed_at) if found.landed_at else None,
-        repeated_deliveries=found.repeats,
-    )
-
-
-def _event_table(channel: str, table: EventTable | None, damaged: list[TableDamaged]) -> EventTableStatus:
-    status = EventTableStatus(channel, table_of(channel))
-    if table is None:
-        return status
-
-    def look() -> EventTableStatus:
-        newest = table.newest_event()
-        moment = newest.isoformat(timespec="seconds") if newest else None
-        return replace(status, rows=table.table.count(), problems=table.problems(), newest_event=moment)
-
-    return _unless_damaged(damaged, look) or status
-
-
-def _lost_checkpoint(loss: KnownLoss) -> LostCheckpointStatus:
-    landed = loss.checkpoint.last_landed_at
-    return LostCheckpointStatus(
-        loss.checkpoint.reason,
-        loss.checkpoint.position,
-        landed.isoformat(timespec="seconds") if landed else None,
-        loss.checkpoint.lost_at.isoformat(timespec="seconds"),
-        loss.is_bridged,
-        loss.waiting,
-    )
-
-
 def _with_filter_and_audit(
     status: EntityStatus, filters: Mapping[str, Mapping[str, str]], audits: Mapping[str, datetime]
 ) -> EntityStatus:
@@ -314,16 +233,8 @@ def _with_filter_and_audit(
     return replace(
         status,
         filter_expression=filters.get(status.channel or "", {}).get(status.entity),
-        last_audit=audited.isoformat(timespec="seconds") if audited else None,
+        last_audit=seconds_text(audited) if audited else None,
     )
-
-
-def _with_stop(warehouse: Warehouse, status: ChannelStatus) -> ChannelStatus:
-    """Return the status of polled objects with why none of them could be asked, where that is so."""
-    stopped = polls_stopped(warehouse)
-    if stopped is None:
-        return status
-    return replace(status, stopped_because=stopped.why, stopped_since=_iso(stopped.since_ms))
 
 
 def _with_feed(status: EntityStatus, settings: Settings, *, all_read: bool) -> EntityStatus:
@@ -346,9 +257,5 @@ def _with_poll(status: EntityStatus, polls: Mapping[str, PollNote]) -> EntitySta
     note = polls.get(status.entity) if status.channel == POLLED else None
     if note is None:
         return status
-    polled_until = _iso(note.seen_until_ms) if note.seen_until_ms else None
+    polled_until = seconds_text(utc(note.seen_until_ms)) if note.seen_until_ms else None
     return replace(status, polled_until=polled_until, not_polled=note.error, not_counted=note.sweep_error)
-
-
-def _iso(ms: int) -> str:
-    return utc(ms).isoformat(timespec="seconds")

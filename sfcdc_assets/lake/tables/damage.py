@@ -27,6 +27,27 @@ LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_s
 """An entity's own tables, in the order of the flow."""
 
 
+class DamageSeen:
+    """What a look over many tables comes across: one that is damaged keeps nobody from the others."""
+
+    def __init__(self) -> None:
+        self.found: list[TableDamaged] = []
+
+    def unless(self, look: Callable[[], T]) -> T | None:
+        """Return what a look finds; None where a table is damaged, which is noted."""
+        try:
+            return look()
+        except TableDamaged as damage:
+            self.found.append(damage)
+            return None
+
+    def note(self, *found: TableDamaged | None) -> None:
+        """Note damage that was not noted before: several looks come across one table."""
+        for each in found:
+            if each is not None and str(each) not in map(str, self.found):
+                self.found.append(each)
+
+
 def of_each_entity(work: Callable[[str], T], entities: Sequence[str], at_once: int) -> dict[str, T | Unreadable]:
     """Return what the work gives for each entity, some at a time; of one whose tables cannot be read the reason, which
     keeps nobody from the others. Raises the first other error, when all are done."""

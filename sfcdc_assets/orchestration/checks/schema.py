@@ -11,6 +11,7 @@ from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.table_metadata import rows_value
+from sfcdc_assets.runtime.times import seconds_text
 from sfcdc_assets.schema_evolution.schema_audit import NEWS, SchemaAudit, audit_schema
 from sfcdc_assets.settings.settings import Settings
 
@@ -65,7 +66,7 @@ def _table(audits: Sequence[SchemaAudit]) -> dg.TableMetadataValue:
                 audit.columns,
                 ", ".join(audit.retired),
                 ", ".join(audit.kept_before),
-                audit.schema_seen_at.isoformat(timespec="seconds"),
+                seconds_text(audit.schema_seen_at),
             )
             for audit in audits
         ],
