@@ -23,7 +23,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
-from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+from sfcdc_assets.salesforce.errors import NO_ANSWER, ApiLimitReached
 from sfcdc_assets.schema_evolution.column_check import look_at_columns
 from sfcdc_assets.settings.channel_kinds import feeds_entities
 
@@ -46,16 +46,16 @@ def entity_channels(
     another channel than before, see `change_of_channel`. What has changed about the members since they were last listed
     is acted on and noted (`membership`). Channels that carry no change events have no entities.
 
-    An org that takes no more API requests today, or answers none, still delivers events: then these are the entities
-    that are copied, on the channels that they were copied on, which a warning says. Where none is, what the org fails
-    with is raised.
+    An org that takes no more API requests today, or gives this one no answer (`NO_ANSWER`), still delivers events: then
+    these are the entities that are copied, on the channels that they were copied on, which a warning says. Where none
+    is, what the org fails with is raised.
     """
     channels = [channel for channel in channels if feeds_entities(channel)]
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
     try:
         listed = {channel: members(channel) for channel in channels}
-    except (ApiLimitReached, OrgUnavailable, OrgUnreachable) as error:
+    except NO_ANSWER as error:
         copied = _copied(warehouse, channels, wanted)
         if not copied and not isinstance(error, ApiLimitReached):
             raise

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+from sfcdc_assets.salesforce.errors import NO_ANSWER, ApiLimitReached
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.settings.setting_values import as_set_here
 
@@ -98,12 +98,12 @@ class SnapshotBudget:
         return found
 
     def _ask(self) -> None:
-        """Ask the org. One that takes no more requests, or is away, has no room either, and is asked again in a minute:
+        """Ask the org. One that gives no answer (`NO_ANSWER`) has no room either, and is asked again in a minute:
         whoever asks has a stream to land and changes to apply."""
         self._asked_at = clock.current().monotonic()
         try:
             self._limits, self._trouble = self._org.allowances(), None
-        except (ApiLimitReached, OrgUnavailable, OrgUnreachable) as error:
+        except NO_ANSWER as error:
             self._has_no_room(error)
         self._calls = self._org.session.calls
         self._begun.clear()

@@ -226,3 +226,8 @@ class UnexpectedAnswer(SfcdcError):
             f"{url} gave an unexpected answer: {_sentence(problem)}. Check that {setting} is the org's own address, "
             "such as https://<My Domain>.my.salesforce.com, and that no proxy answers in its place."
         )
+
+
+NO_ANSWER = (ApiLimitReached, OrgUnavailable, OrgUnreachable, RequestRefused, UnexpectedAnswer)
+"""What a request ends with that the org takes no more of today, is away for, refuses or answers with something else.
+Who can do without its answer goes on; a login that is refused is none of these."""

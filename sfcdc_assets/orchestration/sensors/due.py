@@ -7,6 +7,7 @@ the next tick finds to do.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 import dagster as dg
 
@@ -49,7 +50,11 @@ COPY_SECONDS = 600.0
 LOOK_SECONDS = 30.0
 """How often the tables are looked at when nothing was landed: other processes work on them too."""
 RETRY_SECONDS = 30.0
-"""How long after a failed run the next one of its kind is asked for."""
+"""How long after a failed run the next one of its kind is asked for; after copies that failed several times in a row it
+is twice as long each time."""
+LONGEST_RETRY_SECONDS = 600.0
+FAILURES_COUNTED = 6
+"""As many as make the longest pause."""
 
 
 def due(
@@ -144,13 +149,18 @@ def _due_now(
         work[SYNC] += _newly_damaged(states, last_look)
     if not busy[SNAPSHOT] and report.has_checkpoint:
         work[SNAPSHOT] = [state for state in states if state.needs_snapshot]
+    # Each try takes jobs of Bulk API 2.0 and requests of everybody's. What has come since waits for no such pause.
+    copies = frozenset(state.entity for state in work.get(SNAPSHOT, ()))
+    is_as_before = {SNAPSHOT} if copies <= last_look.copies_asked_for else frozenset[str]()
     due_jobs = [
         job
         for job, of in work.items()
-        if of and (retries_at_once or not _failed_just_now(assets, instance, channel, job))
+        if of and (retries_at_once or not _failed_just_now(assets, instance, channel, job, grows=job in is_as_before))
     ]
     requests, no_room = _requests_due(assets, opened, report, due_jobs)
     _note_no_room(opened.warehouse, last_look, no_room, [state.entity for state in work.get(SNAPSHOT, ())])
+    if any(request.job_name == assets.name(SNAPSHOT) for request in requests):
+        last_look.copies_asked_for = copies
     is_sync_due = any(request.job_name == assets.name(SYNC) for request in requests)
     # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
     waits = report.has_answered or bool(requests) or not retries_at_once
@@ -276,13 +286,20 @@ def unfinished_run(
     return living_run(instance, warehouse, assets.name(job), tags, statuses)
 
 
-def _failed_just_now(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str) -> bool:
+def _failed_just_now(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, *, grows: bool) -> bool:
     """Return whether the last run of the job on the channel failed a short time ago: it is tried again, but not at
-    once."""
-    last = instance.get_run_records(
-        dg.RunsFilter(job_name=assets.name(job), tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job)}), limit=1
+    once. With `grows` the pause is longer with each failure in a row."""
+    runs = instance.get_run_records(
+        dg.RunsFilter(job_name=assets.name(job), tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job)}),
+        limit=FAILURES_COUNTED if grows else 1,
     )
-    if not last or last[0].dagster_run.status != dg.DagsterRunStatus.FAILURE or LOST_TAG in last[0].dagster_run.tags:
+    failed = list(takewhile(_has_failed, runs))
+    if not failed:
         return False
-    ended = last[0].end_time or last[0].update_timestamp.timestamp()
-    return clock.now_ms() / 1000 - ended < RETRY_SECONDS
+    ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
+    pause = min(RETRY_SECONDS * 2.0 ** (len(failed) - 1), LONGEST_RETRY_SECONDS)
+    return clock.now_ms() / 1000 - ended < pause
+
+
+def _has_failed(run: dg.RunRecord) -> bool:
+    return run.dagster_run.status == dg.DagsterRunStatus.FAILURE and LOST_TAG not in run.dagster_run.tags

@@ -51,6 +51,8 @@ class LastLook:
     """The run of another process that has the work of an entity, as far as that was looked at."""
     is_copying: bool = False
     """A run that takes snapshots was asked for, or was at work."""
+    copies_asked_for: frozenset[str] = frozenset()
+    """The entities that the last run of snapshots was asked for."""
     cut_owed: bool = True
     cut: Cut | None = None
     """The last one that was noted by a tick, and is not reported yet."""

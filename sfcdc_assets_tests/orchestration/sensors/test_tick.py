@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -20,7 +21,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import tick
-from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS, RETRY_SECONDS
+from sfcdc_assets.orchestration.sensors.due import LONGEST_RETRY_SECONDS, LOOK_SECONDS, RETRY_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
@@ -263,6 +264,57 @@ def test_a_failed_run_is_asked_for_again_after_a_while_and_not_at_each_tick(
             break
     assert asked_after is not None
     assert RETRY_SECONDS <= asked_after <= (RETRY_SECONDS + 6 if is_busy else RETRY_SECONDS + LOOK_SECONDS + 6)
+
+
+@pytest.fixture
+def server_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServer]:
+    """One whose tables of two entities equal the org."""
+    without_spark(monkeypatch, Random(5))
+    with stream(tmp_path, records=6, entities=("Account", "Contact")) as weather, code_servers(weather) as start:
+        server = start()
+        weather.update(0)
+        server.ticks_and_runs(120)
+        yield server
+
+
+def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_and_what_is_new_is_not(
+    server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, weather = server_of_two, server_of_two.stream
+
+    def want_a_copy_of(entity: str) -> None:
+        suspect = NewSuspect(ENTITY, Reason.DRIFT, weather.checkpoint().position, "an audit in another process")
+        Ledger.open_or_create(weather.warehouse, entity).note([suspect], CHANNEL, suspect.position, weather.clock())
+
+    def fail(request: dg.RunRequest) -> None:
+        with monkeypatch.context() as dated:
+            dated.setattr(time, "time", lambda: weather.clock() / 1000)
+            run = run_of(server.instance, request.job_name or "", request.tags, dg.DagsterRunStatus.STARTED)
+            server.instance.report_run_failed(run)
+
+    def asked_for(seconds: float) -> list[float]:
+        """When copies were asked for, which fail at once."""
+        moments = []
+        for _ in range(round(seconds / 10)):
+            weather.pass_time(10)
+            for request in server.tick().run_requests or ():
+                if request.job_name == ASSETS.name("snapshot"):
+                    moments.append(weather.clock.monotonic())
+                    fail(request)
+                else:
+                    server.do(request)
+        return moments
+
+    want_a_copy_of("Account")
+    moments = asked_for(3_600)
+    pauses = [later - earlier for earlier, later in pairwise(moments)]
+    assert all(earlier < later for earlier, later in pairwise(pauses[:5]))
+    assert RETRY_SECONDS <= pauses[0] <= RETRY_SECONDS + LOOK_SECONDS + 20
+    assert LONGEST_RETRY_SECONDS <= pauses[-1] <= LONGEST_RETRY_SECONDS + LOOK_SECONDS + 20
+    assert len(moments) < 12
+    asked_for(moments[-1] + LONGEST_RETRY_SECONDS / 2 - weather.clock.monotonic())
+    want_a_copy_of("Contact")
+    assert len(asked_for(LOOK_SECONDS + 20)) == 1
 
 
 # -- cuts
