@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 from sfcdc_assets.sql.text import name, value
-from sfcdc_assets.sql.users import is_readable
+from sfcdc_assets.sql.users import readable_column
 
 RECORD_TYPE = "RecordTypeId"
 PICKLIST_LABELS, RECORD_TYPE_NAMES = "picklist_labels", "record_type_names"
-"""Relations with the newest label of each value, and the newest name of each record type."""
+"""Relations with the newest label of each value, its field in lower case, and the newest name of each record type."""
 
 
 class Kind(StrEnum):
@@ -51,10 +51,10 @@ def label_columns(
     taken = {each.lower() for each in (*schema.names, *beside)}
     found: dict[str, Label] = {}
     for field in described.fields if described else ():
-        label = _label(field)
-        if label is not None and label.beside not in taken and is_readable(schema, field.name):
+        label, column = _label(field), readable_column(schema, field.name)
+        if label is not None and label.beside not in taken and column is not None:
             taken.add(label.beside)
-            found[field.name] = label
+            found[column] = label
     return found
 
 
@@ -70,7 +70,9 @@ def label_joins(entity: str, columns: Mapping[str, Label]) -> tuple[str, str]:
             continue
         # One row, with a map: a join for each column would be one that no engine can leave out.
         labels = f"SELECT map_from_entries(list((value, label))) AS labels FROM {PICKLIST_LABELS}"
-        joined += f" CROSS JOIN ({labels} WHERE entity_name = {value(entity)} AND field = {value(column)}) AS {it}"
+        joined += (
+            f" CROSS JOIN ({labels} WHERE entity_name = {value(entity)} AND field = {value(column.lower())}) AS {it}"
+        )
         if label.kind is Kind.VALUE:
             selected += f", coalesce({it}.labels[{of}], {of}) AS {beside}"
         else:
@@ -85,7 +87,9 @@ def picklist_labels(values: str | None) -> str:
         nothing = ", ".join(f"CAST(NULL AS VARCHAR) AS {each}" for each in ("entity_name", "field", "value", "label"))
         return f"SELECT {nothing} WHERE false"
     newest = "coalesce(arg_max(label, _valid_from), value) AS label"
-    return f"SELECT entity_name, field, value, {newest} FROM ({values}) GROUP BY entity_name, field, value"
+    # A field that was made again in another case has rows of both.
+    field = "lower(field)"
+    return f"SELECT entity_name, {field} AS field, value, {newest} FROM ({values}) GROUP BY entity_name, {field}, value"
 
 
 def record_type_names(types: str | None) -> str:

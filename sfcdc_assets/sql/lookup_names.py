@@ -10,7 +10,7 @@ import pyarrow as pa
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.sql.labels import RECORD_TYPE
 from sfcdc_assets.sql.text import name
-from sfcdc_assets.sql.users import USER, columns_of_name, is_readable, name_beside
+from sfcdc_assets.sql.users import USER, columns_of_name, name_beside, readable_column
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,15 @@ def lookup_columns(
     found: dict[str, LookupName] = {}
     for field in described.fields if described else ():
         objects = tuple(each for each in field.reference_to if each in named)
-        if not objects or field.name == RECORD_TYPE or not is_readable(schema, field.name):
+        column = readable_column(schema, field.name)
+        if not objects or field.name == RECORD_TYPE or column is None:
             continue
-        if field.name in users:
+        if column in users:
             if objects != (USER,):
-                found[field.name] = LookupName(users[field.name], objects)
+                found[column] = LookupName(users[column], objects)
         elif (wanted := name_beside(field)) not in taken:
             taken.add(wanted)
-            found[field.name] = LookupName(wanted, objects)
+            found[column] = LookupName(wanted, objects)
     return found
 
 
@@ -59,7 +60,8 @@ def name_of_record(schema: pa.Schema, name_field: str | None) -> str | None:
     """Return the expression for a record's name over the columns of its table: its name field, as describe tells it, or
     the parts of a person's name; None where the copy has none of it."""
     if name_field is not None and name_field != "Name":
-        return f"CAST({name(name_field)} AS VARCHAR)" if is_readable(schema, name_field) else None
+        column = readable_column(schema, name_field)
+        return f"CAST({name(column)} AS VARCHAR)" if column is not None else None
     parts = [name(each) for each in columns_of_name(schema)]
     return f"concat_ws(' ', {', '.join(parts)})" if parts else None
 

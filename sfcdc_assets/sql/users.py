@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 from sfcdc_assets.sql.text import name
 
@@ -33,8 +34,9 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
                 return
 
     for field in described.fields if described else ():
-        if USER in field.reference_to and is_readable(schema, field.name):
-            put(field.name, name_beside(field))
+        column = readable_column(schema, field.name)
+        if USER in field.reference_to and column is not None:
+            put(column, name_beside(field))
     if COMMIT_USER in schema.names:
         put(COMMIT_USER, f"{COMMIT_USER}_name")
     return found
@@ -48,9 +50,9 @@ def name_of_user(schema: pa.Schema) -> str | None:
 
 def columns_of_name(schema: pa.Schema) -> tuple[str, ...]:
     """Return the columns of User's table that make a user's name, to be joined by spaces; none that is hashed."""
-    if is_readable(schema, "Name"):
+    if readable_column(schema, "Name") is not None:
         return ("Name",)
-    return tuple(each for each in ("FirstName", "LastName") if is_readable(schema, each))
+    return tuple(each for each in ("FirstName", "LastName") if readable_column(schema, each) is not None)
 
 
 def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
@@ -62,9 +64,12 @@ def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
     return selected, joined
 
 
-def is_readable(schema: pa.Schema, column: str) -> bool:
-    """Return whether a table has the column, with its values and not their hashes."""
-    return column in schema.names and _HASHED not in (schema.field(column).metadata or {})
+def readable_column(schema: pa.Schema, field: str) -> str | None:
+    """Return the column with a field's values, and not their hashes; None where the table has none. A field that was
+    made again in another case keeps the column that it had."""
+    column = by_any_case(schema.names).get(field.lower())
+    is_hashed = column is not None and _HASHED in (schema.field(column).metadata or {})
+    return None if is_hashed else column
 
 
 def name_beside(field: FieldDescription) -> str:

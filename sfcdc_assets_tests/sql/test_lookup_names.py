@@ -14,6 +14,7 @@ import yaml
 
 from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 from sfcdc_assets.sql.lookup_names import LookupName, lookup_columns, name_of_record
+from sfcdc_assets.sql.users import user_columns
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
@@ -63,6 +64,19 @@ def test_a_hashed_id_leads_nowhere_and_a_name_that_is_taken_is_not_given_twice()
     schema = schema_of("AccountId", "WhatId", hashed="WhatId")
     assert lookup_columns(schema, DESCRIBED, COPIED, USERS, ["what_name"]).keys() == {"AccountId"}
     assert lookup_columns(schema, DESCRIBED, COPIED, USERS, ["account_name"]) == {}
+
+
+def test_a_field_that_was_made_again_in_another_case_keeps_the_name_beside_its_column() -> None:
+    described = ObjectDescription(
+        "X__c", "X", "a00", True, True, (lookup("Site__c", "Site__r", "Account"), lookup("Boss__c", "Boss__r", "User"))
+    )
+    schema = schema_of("site__c", "boss__c")
+    assert lookup_columns(schema, described, COPIED, {}) == {
+        "site__c": LookupName("site__c_name", ("Account",)),
+        "boss__c": LookupName("boss__c_name", ("User",)),
+    }
+    assert user_columns(schema, described) == {"boss__c": "boss__c_name"}
+    assert lookup_columns(schema_of("site__c", hashed="site__c"), described, COPIED, {}) == {}
 
 
 def test_a_record_is_called_by_its_name_field_a_person_by_the_parts_of_the_name() -> None:

@@ -186,7 +186,7 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
 
 def pause_by(sleep: Callable[[float], object], patch: pytest.MonkeyPatch) -> None:
     """How a run pauses between two reads of records from now on."""
-    patch.setattr(read_back, "clock", SimpleNamespace(now_ms=clock.now_ms, sleep=sleep))
+    patch.setattr(read_back, "clock", SimpleNamespace(now=clock.now, now_ms=clock.now_ms, sleep=sleep))
 
 
 @pytest.fixture

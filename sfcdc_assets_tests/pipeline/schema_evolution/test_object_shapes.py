@@ -92,6 +92,23 @@ def test_a_label_a_value_and_a_field_that_change_are_versions(
     assert region["_valid_to"] > region["_valid_from"]
 
 
+def test_a_picklist_that_is_spelt_in_another_case_keeps_its_labels(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFCDC_DESCRIBE_SECONDS", "0")
+    setup = pipeline.org.setup
+    setup.add_field("Account", "tier__c", {"type": "picklist", "values": ["a", "b"]}, values=lambda _: "a")
+    setup.label_picklist_value("Account", "tier__c", "a", "First")
+    pipeline.sync()
+    labels = "SELECT DISTINCT tier__c, tier__c_label FROM account"
+    assert asked(labels, "--labels") == [{"tier__c": "a", "tier__c_label": "First"}]
+    setup.rename_field("Account", "tier__c", "Tier__c")
+    setup.label_picklist_value("Account", "Tier__c", "a", "The first")
+    change(pipeline, "Account")
+    pipeline.sync()
+    assert asked(labels, "--labels") == [{"tier__c": "a", "tier__c_label": "The first"}]
+
+
 def test_views_have_labels_and_record_type_names_beside_the_values_where_that_is_asked_for(
     pipeline: EmulatedPipeline,
 ) -> None:
