@@ -36,16 +36,20 @@ class PlatformEventReader:
 
     own_columns = pa.schema([("event_name", pa.string())])
 
-    def __init__(self, schema_json_of: Callable[[str], str | None], privacy: Privacy) -> None:
-        """`schema_json_of`: the schema of an id; None for one that the org does not give out."""
+    def __init__(
+        self, schema_json_of: Callable[[str], str | None], privacy: Privacy, carries: str | None = None
+    ) -> None:
+        """`schema_json_of`: the schema of an id; None for one that the org does not give out. `carries`: the only event
+        of the channel; None where it may bring several."""
         self._schema_json_of = schema_json_of
         self._privacy = privacy
+        self._keeps_unread = not privacy.concerns(carries)
         self._schemas: dict[str, _OneSchema] = {}
 
     @property
     def keeps_unread(self) -> bool:
         """See `EventReader.keeps_unread`."""
-        return not self._privacy.concerns(None)
+        return self._keeps_unread
 
     def read(self, event: DeliveredEvent) -> TypedEvent:
         """See `EventReader.read`."""
@@ -53,20 +57,17 @@ class PlatformEventReader:
         if schema is None:
             text = self._schema_json_of(event.schema_id)
             if text is None:
-                keeps = not self._privacy.concerns(None)
-                return TypedEvent(
-                    problem=f"its schema {event.schema_id!r} is not known", keeps_bytes=keeps, identity=event.mark
-                )
+                return self._unread(event, f"its schema {event.schema_id!r} is not known")
             try:
                 schema = _OneSchema(text, self._privacy)
             except EventSchemaError as error:
-                keeps = not self._privacy.concerns(None)
-                return TypedEvent(
-                    problem=f"its schema {event.schema_id!r}: {error}", keeps_bytes=keeps, identity=event.mark
-                )
+                return self._unread(event, f"its schema {event.schema_id!r}: {error}")
             self._schemas[event.schema_id] = schema
         typed = schema.read(event.payload)
         return replace(typed, identity=_identity(event, typed))
+
+    def _unread(self, event: DeliveredEvent, problem: str) -> TypedEvent:
+        return TypedEvent(problem=problem, keeps_bytes=self._keeps_unread, identity=event.mark)
 
 
 class _OneSchema:

@@ -25,7 +25,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.object_description import ObjectDescription
-from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of, kind_of, own_name
+from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of, kind_of, only_event, own_name
 from sfcdc_assets.streams.errors import SchemaNotFound
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> Even
             lookups.ask, f"topic:{name}", "the object of the topic", partial(_object_of_topic, org, name)
         )
         return PushTopicReader(described, org.privacy)
-    return PlatformEventReader(_schemas_of(lookups, org), org.privacy)
+    return PlatformEventReader(_schemas_of(lookups, org), org.privacy, only_event(channel))
 
 
 def push_topic_reader(org: OrgConnection, channel: str) -> PushTopicReader:

@@ -129,6 +129,13 @@ def own_name(channel: str) -> str:
     return _without_prefix(channel).partition("?")[0]
 
 
+def only_event(channel: str) -> str | None:
+    """Return the platform event that a channel of them carries; None for a custom channel or a managed subscription,
+    which may bring several."""
+    name = own_name(channel)
+    return None if managed_name(channel) is not None or name.endswith("__chn") else name
+
+
 def folder_of(channel: str) -> str:
     """Return the folder of the channel's table, and its partition in Dagster; of a channel of change events, which
     share a table, its name where only letters, digits and underscores may stand.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,17 @@ def test_a_platform_event_whose_schema_cannot_be_had_lands_once_and_is_typed_lat
     assert [row["_problem"] for row in found] == [None] * 3
     assert len({row["event_key"] for row in found}) == 3
     assert untyped_from(org, ORDERS) == 0
+
+
+@pytest.mark.parametrize(("rule", "lands"), [("Contact.Birthdate", 1), ("Order_Event__e.Order_Number__c", 0)])
+def test_a_rule_of_privacy_about_another_object_keeps_no_platform_event_from_landing(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, rule: str, lands: int
+) -> None:
+    monkeypatch.setenv("SFCDC_EXCLUDE", rule)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    with nullcontext() if lands else pytest.raises(NotKnownYet):
+        assert land(org, ORDERS).count == lands
 
 
 def test_what_waits_is_typed_by_the_process_that_landed_it_with_the_next_event_that_can_be_read(org: Stream) -> None:
