@@ -36,7 +36,7 @@ class Reason(StrEnum):
     """An update of a record that was never seen."""
     DELETED_RECORD = "deleted_record"
     """An event changes or creates a record that is deleted by its row, or by an event before: only an undelete could.
-    A read without View All may have shown it as deleted."""
+    A read without View All may have shown it as deleted. A second delete contradicts nothing, and is not held."""
     LATE_EVENT = "late_event"
     """An event was committed over a minute before one of the record that came earlier: a second copy of one that was
     never landed, or the org's clock went back. What is newer, the stream does not tell."""
