@@ -19,8 +19,8 @@ from sfcdc_assets.settings.notice_kinds import NoticeKind
 
 KEPT_FIELDS = frozenset({"Id", "IsDeleted", "SystemModstamp", "MasterRecordId"})
 """Fields that the copy itself is kept with: the key of every table, and what became of a record."""
-EVERY_FORMULA = "*"
-"""What `SFCDC_FORMULAS` says where all formula fields are read."""
+EVERY_FORMULA, ALL_FORMULAS, NO_FORMULA = "*", "all", "none"
+"""What `SFCDC_FORMULAS` says where all formula fields are read, in the notation of patterns and in a word, or none."""
 NO_CHANNELS = "none"
 """What `SFCDC_CHANNELS` says where all that is copied is polled."""
 _FIELD_PATTERN = re.compile(r"[\w*?\[\]!-]+\.([\w*?\[\]!-]+)", re.ASCII)
@@ -120,8 +120,11 @@ def _field_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _formula_patterns(value: tuple[str, ...]) -> tuple[str, ...]:
-    _field_patterns(tuple(each for each in value if each != EVERY_FORMULA))
-    return value
+    if [each.lower() for each in value] == [NO_FORMULA]:
+        return ()
+    named = tuple(EVERY_FORMULA if each.lower() == ALL_FORMULAS else each for each in value)
+    _field_patterns(tuple(each for each in named if each != EVERY_FORMULA))
+    return named
 
 
 def _key_of_the_hashes(value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:

@@ -157,8 +157,8 @@ class Settings(BaseSettings):
     """How often a polled object's records are counted, to find hard deletes."""
 
     formulas: FormulaPatterns = ()
-    """Formula fields that are read: `Account.Score__c,Case.*`. In the notation of `SFCDC_EXCLUDE`; `*` stands for all.
-    Without it none is, because no change event carries them."""
+    """Formula fields that are read: `all`, `none`, or `Account.Score__c,Case.*`. In the notation of `SFCDC_EXCLUDE`;
+    `*` stands for all too. Without it none is, because no change event carries them."""
     formula_seconds: float = Field(default=900.0, ge=10.0)
     """How often to look for formula values that have to be read again."""
     formula_days: float = Field(default=7.0, gt=0, le=365)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, FieldPattern, Privacy
 from sfcdc_assets.formulas.wanted_formulas import WantedFormulas, wanted_formulas
+from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.salesforce.object_description import ObjectDescription
+from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.formulas.test_formula_columns import ACCOUNT, CONTACT, formula
 
 DESCRIBE = {"Contact": CONTACT, "Account": ACCOUNT}.get
@@ -45,3 +49,19 @@ def test_what_is_not_known_to_show_nothing_withheld_is_withheld_while_there_are_
     assert wanted_formulas(of_user, every, ["*"], NOTHING_PRIVATE).names == ("Mine__c",)
     rules = Privacy((FieldPattern.read("User.Email"),))
     assert wanted_formulas(of_user, every, ["*"], rules).withheld == {"Mine__c": "Lead.Mine__c names $user.email"}
+
+
+@pytest.mark.parametrize(
+    ("said", "patterns"),
+    [("none", ()), ("All", ("*",)), ("*", ("*",)), ("Case.*,Account.Score__c", ("Case.*", "Account.Score__c"))],
+)
+def test_the_setting_takes_none_all_or_fields(monkeypatch: pytest.MonkeyPatch, said: str, patterns: tuple[str, ...]):
+    monkeypatch.setenv("SFCDC_FORMULAS", said)
+    assert load_settings().formulas == patterns
+
+
+@pytest.mark.parametrize("said", ["none,Case.*", "Score__c", "everything"])
+def test_what_names_no_field_is_refused(monkeypatch: pytest.MonkeyPatch, said: str):
+    monkeypatch.setenv("SFCDC_FORMULAS", said)
+    with pytest.raises(SettingsError, match="SFCDC_FORMULAS"):
+        load_settings()
