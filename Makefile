@@ -29,7 +29,7 @@ demo: java .venv/installed
 test: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers .venv/extra-glue
 	$(call tests,not slow and not soak)
 
-test-slow: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
+test-slow: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers .venv/extra-glue
 	$(call tests,slow and not soak)
 
 soak: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
@@ -37,7 +37,7 @@ soak: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives $(LIVES) --follow-every 10 --numprocesses 2
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/apply/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile thorough --numprocesses 2 --dist loadfile --timeout 3600
-	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not slow and not soak" --with-spark --lives 0 --numprocesses 2
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not soak" --with-spark --lives 0 --numprocesses 2
 	$(BIN)/python -m pytest -m soak --numprocesses 2 --dist loadfile
 	$(BIN)/python -m sfcdc_assets_tests.worlds --worlds $(WORLDS)
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.long_run

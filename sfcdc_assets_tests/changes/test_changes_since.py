@@ -19,6 +19,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 Changes = dict[str, dict[str, Any]]
 
 

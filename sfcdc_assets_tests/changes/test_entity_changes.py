@@ -33,6 +33,8 @@ from sfcdc_assets_tests.pipeline.lives.lives_consumers import State, assert_repo
 from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 from sfcdc_assets_tests.timeline.builders import change, everything, read
 
+pytestmark = pytest.mark.slow
+
 HISTORIES, BATCHES = 2, 8
 IN_SQL, IN_SQL_OF_MANY = 0.2, 0.1
 """Share of the calls that are asked in SQL too, and of those of many histories."""

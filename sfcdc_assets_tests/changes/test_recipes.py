@@ -25,6 +25,8 @@ from sfcdc_assets_tests.deploy.postgres import LOOPBACK, PASSWORD, Postgres, pos
 from sfcdc_assets_tests.documentation import ROOT, code_blocks
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 
 def example(name: str) -> ModuleType:
     """A module of examples/consumers."""

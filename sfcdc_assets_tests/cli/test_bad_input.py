@@ -16,6 +16,8 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
+pytestmark = pytest.mark.slow
+
 COMMANDS_THAT_ASK_THE_ORG = [("sync",), ("verify",)]
 
 

@@ -39,6 +39,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
+pytestmark = pytest.mark.slow
+
 SECOND = "/data/Second__chn"
 GONE, ALSO_GONE = "/event/Gone__e", "/event/Also_Gone__e"
 LIMIT = "sfdc.platform.eventbus.grpc.subscription.limit.exceeded"

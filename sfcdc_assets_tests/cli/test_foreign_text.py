@@ -26,6 +26,8 @@ from sfcdc_assets.runtime.foreign_text import json_text, spreadsheet_text, termi
 from sfcdc_assets.salesforce.errors import RequestRefused
 from sfcdc_assets.sql.results import Format, write
 
+pytestmark = pytest.mark.slow
+
 duckdb = pytest.importorskip("duckdb")
 
 TITLE, CLIPBOARD, CLEAR = "\x1b]0;owned\x07", "\x1b]52;c;ZWNobyBvd25lZA==\x07", "\x1b[2J\x1b[H"

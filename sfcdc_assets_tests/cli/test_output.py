@@ -15,6 +15,8 @@ from sfcdc_assets_tests.cli.command import console_script, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = get_command(app).commands
 
 

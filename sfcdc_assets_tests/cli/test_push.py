@@ -17,6 +17,8 @@ from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets_tests.cli.command import console_script, refusal, sfcdc
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
+pytestmark = pytest.mark.slow
+
 CHANNEL = "/u/Notifications"
 QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
 

@@ -31,6 +31,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 from sfcdc_assets_tests.silent_org import black_hole, is_any
 
+pytestmark = pytest.mark.slow
+
 SECONDS = MOST_SECONDS + REST_SECONDS + BEGINNING_SECONDS + 2 * HEALING_SECONDS + 20.0
 """What the reading, the look, the beginning of a run, its descriptions and its checks wait for the org in all, and a
 little."""

@@ -19,6 +19,8 @@ from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.apply.many_entities import Entities
 
+pytestmark = pytest.mark.slow
+
 LIBRARIES = {
     "dagster", "deltalake", "fastavro", "grpc", "numpy", "pandas", "polars", "py4j", "pyarrow", "pydantic", "pyspark",
     "requests", "rich", "simple_salesforce", "sqlalchemy", "starlette", "typer", "zeep",

@@ -25,6 +25,8 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 
+pytestmark = pytest.mark.slow
+
 MOST_LOOKS = 250
 
 

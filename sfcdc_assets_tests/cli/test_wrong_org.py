@@ -21,6 +21,8 @@ from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
+pytestmark = pytest.mark.slow
+
 
 class TwoOrgs:
     """`ours` has the warehouse; the settings lead to `theirs`, over it."""

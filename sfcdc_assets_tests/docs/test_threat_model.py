@@ -11,6 +11,8 @@ from packaging.requirements import Requirement
 
 from sfcdc_assets_tests.documentation import ROOT
 
+pytestmark = pytest.mark.slow
+
 HELD = re.compile(r"`(sfcdc_assets_tests/[\w/]+\.py)::(\w+)`")
 MAY_BE_SHIPPED = re.compile(
     r"MIT|Apache|BSD|ISC|PSF|Python Software Foundation|MPL|Mozilla|CNRI|Unlicense|DFSG|Public Domain|Zlib",

@@ -37,6 +37,8 @@ from sfcdc_assets_tests.doctor.set_ups import HOUR, SetUp, served_org, set_up
 from sfcdc_assets_tests.formulas.test_formula_columns import ACCOUNT, CONTACT
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 
+pytestmark = pytest.mark.slow
+
 OK, WARNING, FAILED, NOT_CHECKED = Outcome
 
 

@@ -19,7 +19,7 @@ from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets_tests.emulator.subscriber import subscribed
 from sfcdc_assets_tests.ui.browser import SCREENSHOTS, image, opened_page, without_browser
 
-pytestmark = without_browser
+pytestmark = [without_browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,8 @@ from sfcdc_assets.lake.maintenance.version_vacuum import (
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, object_store
 
+pytestmark = pytest.mark.slow
+
 NAME = "current_state/Account"
 SCHEMA = pa.schema([("Id", pa.string()), ("number", pa.int64())])
 NOW = time.time()

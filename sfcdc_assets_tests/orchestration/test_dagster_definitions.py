@@ -18,6 +18,8 @@ from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE
 from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SPECS = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
 LAYERS = {"salesforce/raw_events", "salesforce/snapshot", "salesforce/current_state"}

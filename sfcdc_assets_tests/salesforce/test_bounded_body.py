@@ -22,6 +22,8 @@ from sfcdc_assets.streams.cometd.errors import CometdUnavailable
 from sfcdc_assets.streams.cometd.http import MOST_ANSWER_BYTES, CometdHttp
 from sfcdc_assets_tests.salesforce.scripted_org import Answer, ScriptedOrg
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 
 

@@ -22,6 +22,8 @@ from sfcdc_assets.spark.private_files import (
 )
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
+pytestmark = pytest.mark.slow
+
 SECRET = "hunter2-of-the-test"
 PROGRAM = """
 import json, os, subprocess, sys

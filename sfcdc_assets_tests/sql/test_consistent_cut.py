@@ -30,6 +30,8 @@ from sfcdc_assets_tests.pipeline.oracle import expected_rows
 from sfcdc_assets_tests.sql.conftest import ENTITIES, Asked
 from sfcdc_assets_tests.sql.small_warehouse import small_warehouse
 
+pytestmark = pytest.mark.slow
+
 SINCE = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 

@@ -27,7 +27,7 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.sql.conftest import ENTITIES, Asked
 from sfcdc_assets_tests.sql.small_warehouse import add_records, note_cut, small_warehouse, tables_of
 
-pytestmark = pytest.mark.usefixtures("tables_of_the_org")
+pytestmark = [pytest.mark.usefixtures("tables_of_the_org"), pytest.mark.slow]
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -20,6 +20,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 from sfcdc_assets_tests.pipeline.story import story
 
+pytestmark = pytest.mark.slow
+
 
 def lookup(name: str, relationship: str, *to: str) -> FieldDescription:
     return FieldDescription(

@@ -29,7 +29,7 @@ from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.pipeline.oracle import expected_rows, living_at
 from sfcdc_assets_tests.sql.conftest import ENTITIES, Asked
 
-pytestmark = pytest.mark.usefixtures("tables_of_the_org")
+pytestmark = [pytest.mark.usefixtures("tables_of_the_org"), pytest.mark.slow]
 
 
 @pytest.fixture

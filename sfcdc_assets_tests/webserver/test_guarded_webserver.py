@@ -22,6 +22,8 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.free_port import free_port
 from sfcdc_assets_tests.ui.browser import opened_page, without_browser
 
+pytestmark = pytest.mark.slow
+
 WIPE = 'mutation { wipeAssets(assetPartitionRanges: [{assetKey: {path: ["lead"]}}]) { __typename } }'
 LOCATION = """\
 import dagster as dg

@@ -20,6 +20,8 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 
+pytestmark = pytest.mark.slow
+
 LONG = "a line\n" * 50
 
 

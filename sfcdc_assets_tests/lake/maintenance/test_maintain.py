@@ -26,6 +26,8 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.maintenance.test_pack import land
 
+pytestmark = pytest.mark.slow
+
 ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"
 STATE = "current_state/Account"
 NOW = datetime.now(UTC)

@@ -25,6 +25,8 @@ from sfcdc_assets_tests.lake.maintenance.test_pack import ALL, land
 from sfcdc_assets_tests.lake.test_raw_events import CHANNEL, events
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 
+pytestmark = pytest.mark.slow
+
 MANY = 40
 ENTITIES = ("Account", "Contact", "Lead")
 

@@ -38,6 +38,8 @@ from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, STATE, QuietLif
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import compact, deal_out
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
+pytestmark = pytest.mark.slow
+
 MOST, TARGET = 10, 5
 """Rows that a task may hold, and that a file has after a split."""
 BATCHES_MEANWHILE = 8

@@ -19,6 +19,8 @@ from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut, cuts
 from sfcdc_assets.lake.warehouse import Warehouse
 
+pytestmark = pytest.mark.slow
+
 CHANNEL = "/data/ChangeEvents"
 STATE, HISTORY = "current_state/Account", "history/Account"
 SCHEMA = pa.schema([("Id", pa.string()), ("number", pa.int64())])

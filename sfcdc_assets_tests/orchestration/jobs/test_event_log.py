@@ -22,6 +22,8 @@ from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
 
+pytestmark = pytest.mark.slow
+
 CHECK = dg.AssetCheckKey(ASSETS.keys.current_state, "is_fresh")
 EVERYTHING = timedelta(minutes=1)
 OURS = ours(ASSETS)

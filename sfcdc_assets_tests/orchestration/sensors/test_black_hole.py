@@ -31,6 +31,8 @@ from sfcdc_assets_tests.silent_org import black_hole
 
 __all__ = ["no_settings_but_the_tests_own"]
 
+pytestmark = pytest.mark.slow
+
 ENTITIES = ("Account", "Contact", "Opportunity")
 DAGSTERS_SECONDS = 60.0
 """After so long Dagster gives a tick up, and calls the code server unreachable."""

@@ -32,6 +32,8 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
+pytestmark = pytest.mark.slow
+
 STARTED, STARTING = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING
 CANCELING = dg.DagsterRunStatus.CANCELING
 OF_SYNC = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}

@@ -20,6 +20,8 @@ from sfcdc_assets.orchestration.jobs import JOBS
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 
+pytestmark = pytest.mark.slow
+
 CHANNELS = [f"/data/{name}ChangeEvent" for name in ("Account", "Contact", "Lead", "Case")]
 
 

@@ -34,6 +34,8 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def weather(tmp_path: Path) -> Iterator[Stream]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from dagster import AssetKey, AssetRecordsFilter
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+
+pytestmark = pytest.mark.slow
 
 TABLES = [key.path[-1] for key in ASSETS.keys.of_tables]
 

@@ -18,6 +18,8 @@ from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quie
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 from sfcdc_assets_tests.process_death import Died
 
+pytestmark = pytest.mark.slow
+
 COMMITS = 16
 """No step below makes as many; each is tried until one ends without having died."""
 

@@ -30,6 +30,8 @@ from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 from sfcdc_assets_tests.pipeline.oracle import expected_rows
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
+pytestmark = pytest.mark.slow
+
 CRASHES_OF_AN_ORG = 12
 COMMITS = 70
 """How many day zero has, at least."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
+
+pytestmark = pytest.mark.slow
 
 
 def test_day_zero_is_every_record_of_the_org(pipeline: EmulatedPipeline) -> None:

@@ -26,6 +26,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, STATE, QuietLife, quiet
 from sfcdc_assets_tests.process_death import Died
 
+pytestmark = pytest.mark.slow
+
 LAYERS = ("current_state", "history", "text_fields")
 DAY_MS = 86_400_000
 

@@ -19,6 +19,8 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 
 def newest(pipeline: EmulatedPipeline) -> Cut:
     cut = latest_cut(Warehouse(str(pipeline.warehouse)), CHANNEL)

@@ -28,6 +28,8 @@ from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Counts, Ent
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 NAMES = tuple(f"Entity{number}__c" for number in range(5))
 
 

@@ -23,6 +23,8 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = PollTimeouts(320.0, 1.0, 600.0)
 MakePipeline = Callable[..., EmulatedPipeline]
 

@@ -16,6 +16,8 @@ from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences
 from sfcdc_assets_tests.pipeline.story import Entry, ledger, story, unhealed, waits
 from sfcdc_assets_tests.pipeline.version_checks import in_order
 
+pytestmark = pytest.mark.slow
+
 ENTITIES = ("Account", "Contact")
 PERSON = {
     "Salutation": "Ms.",

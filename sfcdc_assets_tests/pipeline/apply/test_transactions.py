@@ -30,6 +30,8 @@ from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.story import go_on, land_a_piece, story
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity")
 TABLES = ROOT / "docs" / "tables.md"
 CONVERSIONS = 2

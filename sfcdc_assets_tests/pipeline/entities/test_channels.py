@@ -29,6 +29,8 @@ from sfcdc_assets_tests.pipeline.story import BULK, go_on, land_a_piece, ledger,
 from sfcdc_assets_tests.pipeline.version_checks import in_order
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 SEED = 61
 SALES = "/data/Sales__chn"
 

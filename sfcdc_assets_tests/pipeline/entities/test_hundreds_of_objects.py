@@ -37,6 +37,8 @@ from sfcdc_assets_tests.pipeline.entities.many_objects import create_in_each, ob
 from sfcdc_assets_tests.pipeline.fixtures import served
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
+pytestmark = pytest.mark.slow
+
 SEED = 13
 MANY = 220
 Pipelines = Any

@@ -23,6 +23,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipel
 from sfcdc_assets_tests.pipeline.fixtures import copied, keep
 from sfcdc_assets_tests.pipeline.story import Requests, ledger
 
+pytestmark = pytest.mark.slow
+
 ENTITIES = ("Account", "Contact")
 SALES = "/data/Sales__chn"
 SETTLED_SECONDS = 601.0

@@ -23,6 +23,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, asse
 from sfcdc_assets_tests.pipeline.erasure.person import VALUES, live, others_of
 from sfcdc_assets_tests.pipeline.fixtures import copied, keep_clock, only_settings_of_tests
 
+pytestmark = pytest.mark.slow
+
 LAYERS = ("current_state", "history", "text_fields")
 
 
@@ -108,7 +110,6 @@ def test_no_byte_of_a_value_is_left_and_nothing_brings_the_person_back(pipeline:
     assert_only_the_others(pipeline, person)
 
 
-@pytest.mark.slow
 def test_samples_in_dagster_go_with_the_record(
     pipeline: EmulatedPipeline, person: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +133,6 @@ def test_samples_in_dagster_go_with_the_record(
     assert files_with(VALUES, home, pipeline.warehouse) == []
 
 
-@pytest.mark.slow
 def test_a_stream_that_begins_at_its_earliest_event_brings_nothing_back(
     pipeline: EmulatedPipeline, person: str
 ) -> None:
@@ -165,7 +165,6 @@ def test_an_event_that_names_others_too_goes_on_as_theirs(pipeline: EmulatedPipe
     assert_only_the_others(pipeline, person)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["refuse", "new-life"])
 def test_a_new_event_is_handled_as_the_receipt_says(pipeline: EmulatedPipeline, person: str, policy: str) -> None:
     forget("--entity", "Contact", "--id", person, "--on-new-event", policy)
@@ -187,7 +186,6 @@ def test_a_new_event_is_handled_as_the_receipt_says(pipeline: EmulatedPipeline, 
         assert files_with(old, pipeline.warehouse) == []
 
 
-@pytest.mark.slow
 def test_who_is_deleted_in_the_org_afterwards_does_not_come_back_from_its_recycle_bin(
     pipeline: EmulatedPipeline, person: str
 ) -> None:
@@ -225,7 +223,6 @@ def test_a_dry_run_says_where_and_changes_nothing(pipeline: EmulatedPipeline, pe
     assert files_with(VALUES, pipeline.warehouse) != []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("commit", [5, *(pytest.param(at, marks=pytest.mark.soak) for at in (2, 8, 14))])
 def test_killed_before_any_commit_it_is_completed_by_the_next(
     pipeline: EmulatedPipeline, person: str, commit: int
@@ -238,7 +235,6 @@ def test_killed_before_any_commit_it_is_completed_by_the_next(
     assert_only_the_others(pipeline, person)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("commit", [2, *(pytest.param(at, marks=pytest.mark.soak) for at in (1, 3, 4, 5))])
 def test_a_run_that_has_read_the_person_before_does_not_write_it_afterwards(
     pipeline: EmulatedPipeline, person: str, commit: int

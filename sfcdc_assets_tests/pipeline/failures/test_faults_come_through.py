@@ -19,6 +19,8 @@ from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.view_all import REMEMBERED_SECONDS, ViewAllMissing
 from sfcdc_assets_tests.pipeline.lives.quiet_life import QuietLife, quiet
 
+pytestmark = pytest.mark.slow
+
 SETTLED_MS = 601_000
 """The stream follows a permission that is given back within ten minutes."""
 

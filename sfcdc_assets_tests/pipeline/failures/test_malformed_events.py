@@ -48,6 +48,8 @@ from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
+pytestmark = pytest.mark.slow
+
 ENTITIES = {"Account": CHANNEL, "Contact": CHANNEL}
 RECORDS = 24
 REQUESTS = 40

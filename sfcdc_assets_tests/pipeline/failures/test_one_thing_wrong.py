@@ -37,6 +37,8 @@ from sfcdc_assets_tests.pipeline.landing.test_deliveries_spent import FAILURES
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
+pytestmark = pytest.mark.slow
+
 HALF_A_DAY, A_DAY = 12, 24
 HOUR_MS = 3_600_000
 AN_EVENT = 2

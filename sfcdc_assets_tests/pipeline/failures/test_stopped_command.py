@@ -20,7 +20,7 @@ from sfcdc_assets_tests.pipeline.failures.stopped_command import Command, Stoppe
 
 SEED = 31
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"), pytest.mark.slow]
 
 
 def assert_stopped(stopped: Stopped, number: signal.Signals) -> None:
@@ -81,7 +81,6 @@ def test_an_audit_that_waits_for_a_page_of_the_org_is_stopped_at_once(synced: Em
     assert_stopped(command.stop_when(lambda: not faults.armed(), signal.SIGINT), signal.SIGINT)
 
 
-@pytest.mark.slow
 def test_a_rebuild_that_is_stopped_leaves_the_tables_as_they_were(synced: EmulatedPipeline, tmp_path: Path) -> None:
     before = synced.table("current_state/Account").version()
     command = Command(tmp_path / "rebuild.log", "rebuild", "--entity", "Account")

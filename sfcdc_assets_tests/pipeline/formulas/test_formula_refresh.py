@@ -30,6 +30,8 @@ from sfcdc_assets_tests.pipeline.formulas.formulas_of_an_org import (
 )
 from sfcdc_assets_tests.pipeline.story import Requests
 
+pytestmark = pytest.mark.slow
+
 
 def some_changes(pipeline: EmulatedPipeline, dice: Random) -> None:
     """A few transactions on records and their parents; what the org refuses is not done."""

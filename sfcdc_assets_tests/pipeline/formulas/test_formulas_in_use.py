@@ -30,6 +30,8 @@ from sfcdc_assets_tests.pipeline.formulas.formulas_of_an_org import (
     true,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_views_have_formulas_beside_the_columns_as_of_when_they_were_read(pipeline: EmulatedPipeline) -> None:
     read_formulas(pipeline)

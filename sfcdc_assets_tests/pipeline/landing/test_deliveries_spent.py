@@ -34,6 +34,8 @@ from sfcdc_assets_tests.pipeline.landing.test_event_landing import push
 from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
+pytestmark = pytest.mark.slow
+
 NOTE_BYTES = 3_500
 LOAD = "/u/Load"
 DAY, EVERY = 24 * 3_600, 2_400

@@ -31,6 +31,8 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
+pytestmark = pytest.mark.slow
+
 ORDERS, GENERIC, TOPIC = "/event/Order_Event__e", "/u/Load", "/topic/Phones"
 CHANNELS = (ORDERS, GENERIC, TOPIC)
 FAULTS = (

@@ -23,6 +23,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 HOUR_MS = 3_600_000
 
 

@@ -22,6 +22,8 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, ledger, story, unhealed, waits
 
+pytestmark = pytest.mark.slow
+
 SEED = 61
 
 

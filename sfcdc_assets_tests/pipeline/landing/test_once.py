@@ -18,6 +18,8 @@ from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 SEED = 5
 
 

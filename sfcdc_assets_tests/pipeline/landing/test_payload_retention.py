@@ -18,6 +18,8 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, Rows, ids
 from sfcdc_assets_tests.pipeline.story import ledger
 
+pytestmark = pytest.mark.slow
+
 DAYS = 10
 POLL_EVERY_DAYS = 2
 """Often enough for the channel to keep its place."""

@@ -11,6 +11,8 @@ from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.process_death import Died
 
+pytestmark = pytest.mark.slow
+
 
 def payload(pipeline: EmulatedPipeline, number: int) -> bytes:
     """An event's bytes as the org's bus has them."""

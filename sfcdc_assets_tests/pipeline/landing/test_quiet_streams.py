@@ -21,6 +21,8 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
+pytestmark = pytest.mark.slow
+
 GENERIC = "/u/notifications/orders"
 HELD = PollTimeouts(first_answer=150.0, quiet=0.3, budget=600.0)
 """Until a connect was held for its time and brought nothing."""

@@ -18,6 +18,8 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600
 
 

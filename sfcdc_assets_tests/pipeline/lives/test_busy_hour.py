@@ -28,6 +28,8 @@ from sfcdc_assets_tests.pipeline.busy_hour import (
 )
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline
 
+pytestmark = pytest.mark.slow
+
 DAY_MB, PAGE_MB = 200, 1.0
 DOOR_BYTES = 4_000
 """Of a report of an entity's own asset, which Dagster stores twice."""

@@ -40,6 +40,8 @@ from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
+pytestmark = pytest.mark.slow
+
 SALES = "/data/SalesEvents__chn"
 ROUNDS = 8
 """The most runs it takes until nothing is suspect: a failed read pauses, and so does what waits for it."""
@@ -156,7 +158,6 @@ def test_tables_equal_the_org_after_each_scenario(follower: Follower, name: str)
     follower.assert_equal_to_the_org()
 
 
-@pytest.mark.slow
 def test_tables_of_a_channel_with_enriched_events_equal_the_org(follower: Follower, tmp_path: Path) -> None:
     follower.server.scenarios.play("enrichment")
     on_channel = Follower(follower.org, follower.server, follower.clock, tmp_path, SALES, follower.settings)

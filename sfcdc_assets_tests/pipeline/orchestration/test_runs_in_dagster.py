@@ -30,6 +30,8 @@ from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 CHECKS = {spec.name for check in defs.asset_checks or () for spec in check.check_specs}
 BOTH = ("Account", "Contact")
 

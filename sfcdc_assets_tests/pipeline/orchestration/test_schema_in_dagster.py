@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.orchestration.checks import schema
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
+
+pytestmark = pytest.mark.slow
 
 COLUMNS = {"columns", "dagster/column_schema"}
 """Where a partition and an asset of one table have them."""

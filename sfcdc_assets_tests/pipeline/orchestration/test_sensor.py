@@ -33,6 +33,8 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.orchestration.sensors.code_server import landed_through_ms
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 SEED = 3
 KEEPALIVE_SECONDS = 270
 

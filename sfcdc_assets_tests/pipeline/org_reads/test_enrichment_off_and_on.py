@@ -12,6 +12,8 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import ledger, make_channel, story
 
+pytestmark = pytest.mark.slow
+
 CHANNEL = "Sales__chn"
 ENRICHED = ("Site", "Phone")
 

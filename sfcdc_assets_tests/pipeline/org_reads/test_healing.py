@@ -36,6 +36,8 @@ from sfcdc_assets_tests.pipeline.story import (
     waits,
 )
 
+pytestmark = pytest.mark.slow
+
 SEED = 41
 REFUSALS = {
     RestFault.UNAUTHORIZED: "refuses even a fresh access token",

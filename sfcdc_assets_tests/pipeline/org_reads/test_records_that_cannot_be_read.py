@@ -13,6 +13,8 @@ from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LEDGER, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
 
+pytestmark = pytest.mark.slow
+
 FIRST_PAUSE_MS = 600_000
 PAUSES_MS = (FIRST_PAUSE_MS, 2 * FIRST_PAUSE_MS, 4 * FIRST_PAUSE_MS)
 SPOILED = {"refused by the org": (), "a number that is none": ("NumberOfEmployees",)}

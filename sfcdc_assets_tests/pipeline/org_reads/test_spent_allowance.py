@@ -16,6 +16,8 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 
 def allow(pipeline: EmulatedPipeline, requests: int) -> None:
     """So many API requests a day."""
@@ -44,7 +46,6 @@ def test_changes_are_applied_while_the_org_takes_no_more_requests(
     pipeline.assert_equal_to_the_org()
 
 
-@pytest.mark.slow
 def test_copies_that_nobody_waits_for_pause_when_the_org_takes_no_more_requests(
     make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:

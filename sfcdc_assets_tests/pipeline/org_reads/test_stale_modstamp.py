@@ -10,6 +10,8 @@ import pytest
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LONGEST_LAG_MS, QuietLife, quiet
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:

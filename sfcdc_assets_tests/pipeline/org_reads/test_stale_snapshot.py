@@ -16,6 +16,8 @@ from sfcdc_assets.org_reads.stale_reads import older_than_events
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LEDGER, LONGEST_LAG_MS, QuietLife, quiet
 
+pytestmark = pytest.mark.slow
+
 LAG_MS = LONGEST_LAG_MS // 2
 LAYERS = ("current_state", "history")
 

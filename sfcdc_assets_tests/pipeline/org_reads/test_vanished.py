@@ -20,6 +20,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 40
 
 

@@ -27,6 +27,8 @@ from sfcdc_assets_tests.pipeline.fixtures import only_settings_of_tests, served
 from sfcdc_assets_tests.pipeline.story import go_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
+pytestmark = pytest.mark.slow
+
 OBJECTS = (
     *("Account", "AccountHistory", "AccountShare", "CampaignMember", "Case", "Contract"),
     *("CurrencyType", "DatedConversionRate", "Lead", "Campaign"),

@@ -25,6 +25,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import (
 )
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
+pytestmark = pytest.mark.slow
+
 MOVED, STAYS, POLLED_ALL_THE_TIME = "Contact", "Account", "Case"
 SEED, MOVES = 97, 20
 

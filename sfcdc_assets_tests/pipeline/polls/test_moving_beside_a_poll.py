@@ -19,6 +19,8 @@ from sfcdc_assets_tests.pipeline.fixtures import session_of_tests
 from sfcdc_assets_tests.pipeline.polls.polled_org import last_reading, reading, rename
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 MOVED, STAYS, OTHER = "Contact", "Account", "Case"
 
 

@@ -11,6 +11,8 @@ from sfcdc_assets.polls.cursor import REREAD
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.polls.polled_org import reading
 
+pytestmark = pytest.mark.slow
+
 MOVED, STAYS = "Contact", "Account"
 LONG = 3 * REREAD.total_seconds()
 

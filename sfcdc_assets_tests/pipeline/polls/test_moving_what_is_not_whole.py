@@ -22,6 +22,8 @@ from sfcdc_assets_tests.pipeline.stepwise import connected
 from sfcdc_assets_tests.pipeline.story import go_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
+pytestmark = pytest.mark.slow
+
 MOVED, STAYS = "Contact", "Account"
 
 

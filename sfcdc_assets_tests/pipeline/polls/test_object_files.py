@@ -20,6 +20,8 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, story
 
+pytestmark = pytest.mark.slow
+
 SEED = 79
 FILES = {
     "Case": "seconds = 60",

@@ -8,6 +8,8 @@ import pytest
 
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 OBJECTS = ("Case", "Opportunity", "Invoice_Statement__c")
 
 

@@ -44,6 +44,8 @@ from sfcdc_assets_tests.pipeline.polls.polled_org import (
     rename,
 )
 
+pytestmark = pytest.mark.slow
+
 PAGE = 2_000
 MANY = PAGE + 50
 

@@ -16,6 +16,8 @@ from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.polls.polled_org import OBJECTS, rename
 
+pytestmark = pytest.mark.slow
+
 
 def of_objects() -> dict[str, dict[str, Any]]:
     found = json.loads(sfcdc("status", "--json").stdout)["entities"]

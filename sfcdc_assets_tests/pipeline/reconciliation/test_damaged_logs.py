@@ -20,6 +20,8 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.apply.test_lagging_entity import change, names, newest
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
+pytestmark = pytest.mark.slow
+
 LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
 
 

@@ -18,6 +18,8 @@ from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.lake.test_damage import cut_off, garble
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def org(synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> EmulatedPipeline:

@@ -18,6 +18,8 @@ from sfcdc_assets.snapshot import pages
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, ledger, story, unhealed
 
+pytestmark = pytest.mark.slow
+
 SEED = 83
 RECORDS = 40
 PARTS = 4

@@ -28,6 +28,8 @@ from sfcdc_assets_tests.pipeline.reconciliation.past_checks import (
 )
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def changed_before(make_pipeline: Any) -> EmulatedPipeline:

@@ -14,6 +14,8 @@ from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quie
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import compact, compact_and_vacuum, z_order
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
+pytestmark = pytest.mark.slow
+
 LAYERS = ("current_state", "history", "text_fields")
 
 

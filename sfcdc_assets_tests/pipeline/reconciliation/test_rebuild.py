@@ -16,6 +16,8 @@ from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import ledger
 
+pytestmark = pytest.mark.slow
+
 LAYERS = ("text_fields", "history", "current_state")
 
 

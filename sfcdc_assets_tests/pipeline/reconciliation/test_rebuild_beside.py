@@ -22,6 +22,8 @@ from sfcdc_assets_tests.pipeline.fixtures import copied, keep_clock, only_settin
 from sfcdc_assets_tests.process_death import Died
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def changed_once(day_zero: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

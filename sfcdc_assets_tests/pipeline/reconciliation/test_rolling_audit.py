@@ -27,6 +27,8 @@ from sfcdc_assets_tests.pipeline.stepwise import Copy, connected
 from sfcdc_assets_tests.pipeline.story import unhealed
 from sfcdc_assets_tests.run_contexts import run_on
 
+pytestmark = pytest.mark.slow
+
 MUCH = 50.0
 """A percentage that pays for all looks of a test."""
 BUILT = {"Account": CHANNEL}

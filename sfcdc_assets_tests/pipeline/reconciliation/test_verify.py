@@ -13,6 +13,8 @@ from sfcdc_assets.cli.main import app
 from sfcdc_assets.reconciliation.audit import ROUNDS
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 
+pytestmark = pytest.mark.slow
+
 
 def verify(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["verify", *arguments])

@@ -32,6 +32,8 @@ from sfcdc_assets_tests.pipeline.reconciliation.past_checks import (
 from sfcdc_assets_tests.pipeline.story import go_on, story
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 
+pytestmark = pytest.mark.slow
+
 SEED = 71
 TRACKED = {
     "Account": [

@@ -16,6 +16,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, asse
 from sfcdc_assets_tests.pipeline.reconciliation.test_rebuild import rebuilt_to_the_same_rows, rows
 from sfcdc_assets_tests.pipeline.story import go_on, ledger, story, unhealed
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["12", "12.50", "abc", "1e3", "x" * 39, "0x1"]
 FIELDS: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any], str]] = {
     "Widened__c": ({"type": "int"}, [1, -5, 2_000_000], {"type": "double", "precision": 18, "scale": 2}, "none"),

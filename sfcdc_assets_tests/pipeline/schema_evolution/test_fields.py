@@ -8,6 +8,8 @@ from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import story
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_new_field_gets_a_column_filled_from_the_org_and_a_dropped_one_keeps_its_last_values(
     synced: EmulatedPipeline,

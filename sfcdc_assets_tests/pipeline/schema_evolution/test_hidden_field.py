@@ -12,6 +12,8 @@ import pytest
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 
+pytestmark = pytest.mark.slow
+
 FIELD = "Description"
 TEXT = "\n".join(["what nobody could read"] * 60)
 

@@ -16,6 +16,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
 from sfcdc_assets_tests.pipeline.story import Requests, story
 
+pytestmark = pytest.mark.slow
+
 SHAPES = ("objects", "fields", "picklist_values", "relationships", "record_types")
 
 

@@ -23,6 +23,8 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.story import go_on, ledger, story, unhealed
 
+pytestmark = pytest.mark.slow
+
 SEED = 61
 KEY = "a key that is nowhere either"
 FIELDS: dict[str, dict[str, Any]] = {

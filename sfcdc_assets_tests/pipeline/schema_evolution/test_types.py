@@ -18,6 +18,8 @@ from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.rest_records import RestRecords, differences, same
 from sfcdc_assets_tests.pipeline.story import ledger, story, unhealed
 
+pytestmark = pytest.mark.slow
+
 KIND = "Kind__c"
 WAYS = ("snapshot", "create", "update", "undelete", "read back")
 

@@ -25,6 +25,8 @@ from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.spark.standing_spark import StandingProcess, standing_spark
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., EmulatedPipeline]
 
 

@@ -21,6 +21,8 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, ass
 from sfcdc_assets_tests.pipeline.landing.test_deliveries_spent import defect
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream
 
+pytestmark = pytest.mark.slow
+
 PACE_SECONDS = 1.0
 
 

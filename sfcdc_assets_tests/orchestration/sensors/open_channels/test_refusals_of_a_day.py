@@ -24,6 +24,8 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, ass
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
+pytestmark = pytest.mark.slow
+
 MINUTE_MS = 60_000
 HOURS = 6
 """Pauses have grown to their longest in the first: the other hours of a day cost as much as these."""

@@ -18,6 +18,8 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, ass
 from sfcdc_assets_tests.orchestration.sensors.held_tick import joined
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
+pytestmark = pytest.mark.slow
+
 
 def test_two_code_servers_at_once_land_each_event_once(weather: Stream, start: Callable[[], CodeServer]) -> None:
     first, second = start(), start()
