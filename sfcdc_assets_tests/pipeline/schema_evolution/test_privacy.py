@@ -43,8 +43,9 @@ SETTINGS = {
     "SFCDC_HASH_KEY": KEY,
     "SFCDC_SAMPLE_ROWS": "10",
 }
-SENTINELS = ("SENTINEL", "sentinel", "1911-", "777123454321", KEY)
-"""What is searched for: in the texts, the addresses, the dates, the numbers that are private; and the key."""
+SENTINELS = ("SENTINEL", "sentinel", "1911-01-", "777123454321", KEY)
+"""What is searched for: in the texts, the addresses, the dates (`1911-` alone is in many a UUID), the numbers that are
+private; and the key."""
 
 
 @dataclass
