@@ -7,7 +7,7 @@ schema's; JSON can, so here each is checked: what does not fit is refused, never
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
 from typing import Any
 
@@ -71,7 +71,7 @@ def _long(field: SchemaField, value: Any) -> int:
     except ValueError:
         # The library's text quotes the value, which may be private.
         raise ValueError(f"{field.name} is no {field.doc_type or 'time'} of ISO 8601") from None
-    return epoch_ms(moment.replace(tzinfo=moment.tzinfo or UTC))
+    return epoch_ms(moment)
 
 
 def _texts(field: SchemaField, value: Any) -> list[str]:

@@ -13,13 +13,13 @@ from math import isfinite
 from typing import Any
 
 from sfcdc_assets.change_events.column_types import ColumnType, value_text
+from sfcdc_assets.runtime.times import EPOCH
 
 CellValue = str | int | float | bool | None
 
 _DAY_US = 86_400_000_000
 _INT_LIMIT = 2**31
 _EPOCH = date(1970, 1, 1)
-_EPOCH_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _BOOLEANS = {"true": True, "false": False}
 
@@ -76,7 +76,7 @@ def _text_timestamp(value: str) -> int:
         moment = moment.astimezone(UTC)
     except OverflowError:
         raise ValueError("the text is a time outside of the years 1 to 9999") from None
-    return (moment - _EPOCH_TIME) // timedelta(microseconds=1)
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def _day_of(value: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 
+from sfcdc_assets.runtime.times import EPOCH
+
 _EPOCH = date(1970, 1, 1)
-_EPOCH_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def boolean_text(value: bool) -> str:  # noqa: FBT001 - a value, not a switch
@@ -36,5 +37,5 @@ def date_text(days: int) -> str:
 
 def timestamp_text(microseconds: int) -> str:
     """Return the time in UTC, to the millisecond, as Salesforce writes it."""
-    moment = _EPOCH_TIME + timedelta(microseconds=microseconds)
+    moment = EPOCH + timedelta(microseconds=microseconds)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

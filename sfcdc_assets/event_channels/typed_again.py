@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.event_channels.event_rows import EVENT_COLUMNS, KEPT_COLUMNS, column_of, event_rows, missing_columns
 from sfcdc_assets.event_channels.typed_event import EventReader, read_event
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 
 AT_ONCE = 10_000
 """Events that are Python objects at a time."""
 _OF_DELIVERY = ["event_id", "schema_id", "_delivered", "replay_id", "received_at"]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def typed_again(channel: str, reader: EventReader, rows: pa.Table) -> pa.Table:
@@ -40,5 +38,5 @@ def typed_again(channel: str, reader: EventReader, rows: pa.Table) -> pa.Table:
 
 
 def _event(row: Mapping[str, Any]) -> DeliveredEvent:
-    received_ms = (row["received_at"] - _EPOCH) // _MILLISECOND
+    received_ms = epoch_ms(row["received_at"])
     return DeliveredEvent(row["event_id"], row["schema_id"] or "", row["_delivered"], row["replay_id"], received_ms)

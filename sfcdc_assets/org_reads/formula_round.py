@@ -24,11 +24,10 @@ from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.times import epoch_ms, utc
-from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+from sfcdc_assets.salesforce.errors import ORG_AWAY
 from sfcdc_assets.salesforce.time_zone import day_began, user_time_zone
 
 DAY_MS = 86_400_000
-_OF_ALL = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
 
 
 def due_entities(run: RunContext, notes: FormulaNotes | None = None) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
             calls = run.org.session.calls_of_this_thread
             try:
                 report = refresh_formulas(run, entity, look)
-            except _OF_ALL:
+            except ORG_AWAY:
                 raise
             except SfcdcError as error:
                 failed[entity] = error

@@ -18,8 +18,9 @@ def utc(ms: int) -> datetime:
 
 
 def epoch_ms(moment: datetime) -> int:
-    """Return a moment, of whatever time zone, in whole epoch milliseconds; what is finer is cut off."""
-    return (moment - EPOCH) // _MILLISECOND
+    """Return a moment, of whatever time zone, in whole epoch milliseconds; what is finer is cut off. One without a time
+    zone is in UTC: what strangers write may lack it."""
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // _MILLISECOND
 
 
 def seconds_text(moment: datetime) -> str:

@@ -16,7 +16,7 @@ from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.managed_subscription import managed_topic
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
-from sfcdc_assets.settings.channel_kinds import managed_name
+from sfcdc_assets.settings.channel_kinds import CUSTOM_CHANNEL_SUFFIX, managed_name
 
 if TYPE_CHECKING:  # who reads what was noted of members does not wait for a session's libraries
     from sfcdc_assets.salesforce.session import OrgSession
@@ -27,7 +27,6 @@ _CHANGES = "/data/"
 STANDARD_CHANNEL = f"{_CHANGES}ChangeEvents"
 _STANDARD_SUFFIX = "ChangeEvent"
 _CUSTOM_SUFFIX = "__ChangeEvent"
-_CUSTOM_CHANNEL_SUFFIX = "__chn"
 
 
 _STAMPS = ("Id", "CreatedDate", "LastModifiedDate")
@@ -93,11 +92,11 @@ def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
     name = channel.removeprefix(_CHANGES)
     if name == channel or not name:
         raise ValueError(f"{channel!r} is not a channel of change events; they start with /data/")
-    if channel != STANDARD_CHANNEL and not name.endswith(_CUSTOM_CHANNEL_SUFFIX):
+    if channel != STANDARD_CHANNEL and not name.endswith(CUSTOM_CHANNEL_SUFFIX):
         return ChannelMembers((entity_of_change_event(name),))
     try:
         selected = _selected_entities(session, name)
-        if not selected and name.endswith(_CUSTOM_CHANNEL_SUFFIX):
+        if not selected and name.endswith(CUSTOM_CHANNEL_SUFFIX):
             selected = _selected_by_channel_id(session, name)
     except RequestRefused as refusal:
         if refusal.status in (400, 403, 404):
@@ -153,7 +152,7 @@ def _selected_entities(session: OrgSession, event_channel: str) -> dict[str, Map
 
 def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, Mapping[str, Any]]:
     """Members refer to a custom channel by its name or by its id (0YL...); the docs show both."""
-    developer_name = name.removesuffix(_CUSTOM_CHANNEL_SUFFIX)
+    developer_name = name.removesuffix(CUSTOM_CHANNEL_SUFFIX)
     channels = _rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
     return {event: row for each in channels for event, row in _selected_entities(session, str(each["Id"])).items()}
 

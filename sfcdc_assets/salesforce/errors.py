@@ -228,6 +228,8 @@ class UnexpectedAnswer(SfcdcError):
         )
 
 
-NO_ANSWER = (ApiLimitReached, OrgUnavailable, OrgUnreachable, RequestRefused, UnexpectedAnswer)
-"""What a request ends with that the org takes no more of today, is away for, refuses or answers with something else.
-Who can do without its answer goes on; a login that is refused is none of these."""
+ORG_AWAY = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
+"""What any request ends with now: the org takes no more of them today, or gives no answers."""
+NO_ANSWER = (*ORG_AWAY, RequestRefused, UnexpectedAnswer)
+"""The same, and what this one is refused with, or answered with that is no answer. Who can do without goes on; a login
+that is refused is none of these."""

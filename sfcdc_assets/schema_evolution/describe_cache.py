@@ -18,10 +18,9 @@ from sfcdc_assets.polls.object_schema import is_for, is_of_describe
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 from sfcdc_assets.salesforce.describe import Described as DescribedObject
-from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, OrgUnreachable
+from sfcdc_assets.salesforce.errors import ORG_AWAY, ApiLimitReached
 
 DESCRIBES_AT_ONCE = 8
-_LATER = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int,
     due = [entity for entity in entities if is_to_be_described(known, entity, now_ms, every_ms)]
     due = sorted(due, key=known.described_at)[:most]
     asked = dict(zip(due, side_by_side(describe, due, DESCRIBES_AT_ONCE), strict=True))
-    later = {entity for entity, found in asked.items() if isinstance(found, _LATER)}
+    later = {entity for entity, found in asked.items() if isinstance(found, ORG_AWAY)}
     failed = {entity: each for entity, each in asked.items() if isinstance(each, Exception) and entity not in later}
     described = {entity: found for entity, found in asked.items() if not isinstance(found, Exception)}
 
@@ -83,7 +82,7 @@ def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int,
                 news.append(replace(last, first_seen_at=now_ms, describe_json=found.json))
             else:
                 newest = outcome_of(org.newest_schema, entity, found, now_ms, polled=polled)
-                if isinstance(newest, _LATER):
+                if isinstance(newest, ORG_AWAY):
                     later.add(entity)
                 elif isinstance(newest, Exception):
                     failed[entity] = newest

@@ -47,6 +47,8 @@ ONLY_COMETD = frozenset({ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC})
 APPEND_ONLY = (ChannelKind.PUSH_TOPIC, ChannelKind.GENERIC, ChannelKind.PLATFORM_EVENT)
 """Kinds whose channels have tables of their own."""
 
+CUSTOM_CHANNEL_SUFFIX = "__chn"
+"""How the name of a custom channel ends, which may carry several kinds of events."""
 POLLED = "/poll/objects"
 """The channel of all objects that are polled (`SFCDC_POLL`)."""
 MANAGED = "managed:"
@@ -133,7 +135,7 @@ def only_event(channel: str) -> str | None:
     """Return the platform event that a channel of them carries; None for a custom channel or a managed subscription,
     which may bring several."""
     name = own_name(channel)
-    return None if managed_name(channel) is not None or name.endswith("__chn") else name
+    return None if managed_name(channel) is not None or name.endswith(CUSTOM_CHANNEL_SUFFIX) else name
 
 
 def folder_of(channel: str) -> str:

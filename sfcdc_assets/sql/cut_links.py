@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,6 +29,7 @@ from sfcdc_assets.lake.delta.readable_table import ReadableTable
 from sfcdc_assets.lake.tables.consistent_cuts import CONSISTENT_CUTS, Cut
 from sfcdc_assets.lake.tables.cut_retention import GRACE
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import EPOCH
 
 FILES = "_sfcdc_files"
 """Name of the column, and of the folders, that tell the files of one version of a table from those of another."""
@@ -50,7 +51,7 @@ counts."""
 _OF_A_CUT = [CONSISTENT_CUTS.field(each) for each in ("channel", "position", "commit_timestamp", "applied_at")]
 CUTS = pa.schema([("number", pa.int64()), *_OF_A_CUT])
 LAGGING = pa.schema([("number", pa.int64()), *CONSISTENT_CUTS.field("lagging").type.value_type])
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER = EPOCH
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sfcdc_assets.salesforce.object_description import FieldDescription, ObjectDescription
 from sfcdc_assets.sql.text import name, value
-from sfcdc_assets.sql.users import readable_column
+from sfcdc_assets.sql.users import readable_columns
 
 RECORD_TYPE = "RecordTypeId"
 PICKLIST_LABELS, RECORD_TYPE_NAMES = "picklist_labels", "record_type_names"
@@ -49,9 +49,9 @@ def label_columns(
     So are hashed columns.
     """
     taken = {each.lower() for each in (*schema.names, *beside)}
-    found: dict[str, Label] = {}
+    found, columns = dict[str, Label](), readable_columns(schema)
     for field in described.fields if described else ():
-        label, column = _label(field), readable_column(schema, field.name)
+        label, column = _label(field), columns.get(field.name.lower())
         if label is not None and label.beside not in taken and column is not None:
             taken.add(label.beside)
             found[column] = label

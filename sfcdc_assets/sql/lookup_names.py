@@ -10,7 +10,7 @@ import pyarrow as pa
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.sql.labels import RECORD_TYPE
 from sfcdc_assets.sql.text import name
-from sfcdc_assets.sql.users import USER, columns_of_name, name_beside, readable_column
+from sfcdc_assets.sql.users import USER, columns_of_name, name_beside, readable_columns
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ def lookup_columns(
     record types, which labels name.
     """
     taken = {each.lower() for each in (*schema.names, *users.values(), *beside)}
-    found: dict[str, LookupName] = {}
+    found, columns = dict[str, LookupName](), readable_columns(schema)
     for field in described.fields if described else ():
         objects = tuple(each for each in field.reference_to if each in named)
-        column = readable_column(schema, field.name)
+        column = columns.get(field.name.lower())
         if not objects or field.name == RECORD_TYPE or column is None:
             continue
         if column in users:
@@ -60,7 +60,7 @@ def name_of_record(schema: pa.Schema, name_field: str | None) -> str | None:
     """Return the expression for a record's name over the columns of its table: its name field, as describe tells it, or
     the parts of a person's name; None where the copy has none of it."""
     if name_field is not None and name_field != "Name":
-        column = readable_column(schema, name_field)
+        column = readable_columns(schema).get(name_field.lower())
         return f"CAST({name(column)} AS VARCHAR)" if column is not None else None
     parts = [name(each) for each in columns_of_name(schema)]
     return f"concat_ws(' ', {', '.join(parts)})" if parts else None

@@ -23,7 +23,7 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
     Each name follows from its field alone, so it stays when others are added, and none is there twice. An id that is
     hashed leads nowhere.
     """
-    taken = {each.lower() for each in schema.names}
+    taken, columns = {each.lower() for each in schema.names}, readable_columns(schema)
     found: dict[str, str] = {}
 
     def put(column: str, wanted: str) -> None:
@@ -34,7 +34,7 @@ def user_columns(schema: pa.Schema, described: ObjectDescription | None) -> dict
                 return
 
     for field in described.fields if described else ():
-        column = readable_column(schema, field.name)
+        column = columns.get(field.name.lower())
         if USER in field.reference_to and column is not None:
             put(column, name_beside(field))
     if COMMIT_USER in schema.names:
@@ -50,9 +50,8 @@ def name_of_user(schema: pa.Schema) -> str | None:
 
 def columns_of_name(schema: pa.Schema) -> tuple[str, ...]:
     """Return the columns of User's table that make a user's name, to be joined by spaces; none that is hashed."""
-    if readable_column(schema, "Name") is not None:
-        return ("Name",)
-    return tuple(each for each in ("FirstName", "LastName") if readable_column(schema, each) is not None)
+    columns = readable_columns(schema).values()
+    return ("Name",) if "Name" in columns else tuple(each for each in ("FirstName", "LastName") if each in columns)
 
 
 def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
@@ -64,12 +63,10 @@ def joins(columns: Mapping[str, str], users: str) -> tuple[str, str]:
     return selected, joined
 
 
-def readable_column(schema: pa.Schema, field: str) -> str | None:
-    """Return the column with a field's values, and not their hashes; None where the table has none. A field that was
-    made again in another case keeps the column that it had."""
-    column = by_any_case(schema.names).get(field.lower())
-    is_hashed = column is not None and _HASHED in (schema.field(column).metadata or {})
-    return None if is_hashed else column
+def readable_columns(schema: pa.Schema) -> dict[str, str]:
+    """Field, in lower case -> the column with its values, and not their hashes. A field that was made again in another
+    case keeps the column that it had."""
+    return by_any_case(column.name for column in schema if _HASHED not in (column.metadata or {}))
 
 
 def name_beside(field: FieldDescription) -> str:

@@ -31,6 +31,10 @@ def test_a_moment_counts_in_its_own_time_zone_and_what_is_finer_than_a_milliseco
     assert epoch_ms(EPOCH - timedelta(microseconds=1)) == -1
 
 
+def test_a_moment_without_a_time_zone_is_in_utc() -> None:
+    assert epoch_ms(datetime(1970, 1, 1, 0, 0, 1)) == 1_000
+
+
 @pytest.mark.parametrize("ms", [FIRST_MS - 1, LAST_MS + 1])
 def test_what_no_calendar_holds_is_no_moment(ms: int) -> None:
     with pytest.raises(OverflowError):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from sfcdc_assets.cli.emulator_parts.control import AsJson, Folder, printable, served_org
 from sfcdc_assets.cli.terminal.interruption import Interruption
+from sfcdc_assets.runtime.times import utc
 
 _PAGE = 500
 _WAIT_SECONDS = 1
@@ -60,7 +60,7 @@ def event_line(event: Mapping[str, Any]) -> str:
     what, ids, values = _shown(event["kind"], payload)
     named = " ".join(ids[:_SHOWN_IDS]) + (f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else "")
     parts = (
-        f"{datetime.fromtimestamp(moment // 1000, UTC):%H:%M:%S}" if moment else "        ",
+        f"{utc(moment):%H:%M:%S}" if moment else "        ",
         f"{event['kind']:<14}",
         typer.style(f"{what:<9}", fg=_COLOURS.get(what.lower(), "yellow")),
         printable(event["entity"]),

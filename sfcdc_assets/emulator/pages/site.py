@@ -9,7 +9,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -24,6 +23,7 @@ from starlette.routing import Route
 from sfcdc_assets.emulator.control.control_route import PREFIX, ControlError
 from sfcdc_assets.emulator.errors import ApiError
 from sfcdc_assets.emulator.serving.running_org import RunningOrg
+from sfcdc_assets.runtime.times import utc
 
 PAGES = f"{PREFIX}/pages"
 """Below it are all pages but the first, which is the root."""
@@ -140,12 +140,12 @@ def _path_part(text: str) -> str:
 
 def moment(milliseconds: int) -> str:
     """`2026-11-22 05:12:33 UTC`."""
-    return f"{datetime.fromtimestamp(milliseconds // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{utc(milliseconds):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def clock_time(milliseconds: int) -> str:
     """`05:12:33`."""
-    return f"{datetime.fromtimestamp(milliseconds // 1000, UTC):%H:%M:%S}"
+    return f"{utc(milliseconds):%H:%M:%S}"
 
 
 def number(value: int | float) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.transaction import StoredValue
 from sfcdc_assets.emulator.records.person_account import NAME_PARTS
+from sfcdc_assets.runtime.times import utc
 
 if TYPE_CHECKING:
     from sfcdc_assets.emulator.records.dml import Dml
@@ -81,7 +82,7 @@ def convert_lead(
         contact_id = unit_of_work.create("Contact", {**values, "AccountId": account_id})
     else:
         contact_id = str(unit_of_work.live_record("Contact", contact_id)["Id"])
-    today = datetime.fromtimestamp(unit_of_work.timestamp // 1000, UTC).date()
+    today = utc(unit_of_work.timestamp).date()
     opportunity_id = None
     if opportunity:
         values = {

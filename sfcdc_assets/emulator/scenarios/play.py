@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.runtime.times import utc
 
 ME = "me"
 """The name of the integration user, which every scenario has."""
@@ -66,7 +67,7 @@ class Play:
         if "record" in value:
             return self.record(value["record"]).id
         if "day" in value:
-            day = datetime.fromtimestamp(self.org.clock() // 1000, UTC).date() + timedelta(days=value["day"])
+            day = utc(self.org.clock()).date() + timedelta(days=value["day"])
             return f"{day}T{value['at']}:00Z" if "at" in value else day.isoformat()
         if "lines" in value:
             other = value.get("but", {})

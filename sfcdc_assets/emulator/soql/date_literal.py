@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
+from sfcdc_assets.runtime.times import utc
+
 _NAMED_DAYS = {"YESTERDAY": -1, "TODAY": 0, "TOMORROW": 1}
 _PERIOD = re.compile(r"(LAST|THIS|NEXT)_(?:(\d+)_|(N)_)?(?:FISCAL_)?(DAY|WEEK|MONTH|QUARTER|YEAR)S?(?::(\d+))?")
 _AGO = re.compile(r"N_(?:FISCAL_)?(DAY|WEEK|MONTH|QUARTER|YEAR)S_AGO:(\d+)")
@@ -18,7 +20,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 def date_span(literal: str, now: int) -> tuple[date, date]:
     """First day of the span and the first day after it; `now` is epoch ms. Raises ValueError beyond the calendar."""
-    today = datetime.fromtimestamp(now // 1000, UTC).date()
+    today = utc(now).date()
     try:
         unit, first, last = _periods(literal.upper())
         return _start(unit, today, first), _start(unit, today, last + 1)

@@ -25,12 +25,12 @@ from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.tables.earlier_formula_values import forget_earlier
 from sfcdc_assets.lake.tables.rows_by_id import put_rows
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.times import epoch_ms, utc
+from sfcdc_assets.runtime.times import EPOCH, epoch_ms, utc
 
 LAYER = "formula_values"
 _FORMULAS, _SINCE = "formulas", "formulas since"
 _FOLLOWED, _UP_TO, _BEGAN = "followed ", "up to ", "window began"
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER = EPOCH
 
 
 @dataclass(frozen=True)

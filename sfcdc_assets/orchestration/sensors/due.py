@@ -151,11 +151,11 @@ def _due_now(
         work[SNAPSHOT] = [state for state in states if state.needs_snapshot]
     # Each try takes jobs of Bulk API 2.0 and requests of everybody's. What has come since waits for no such pause.
     copies = frozenset(state.entity for state in work.get(SNAPSHOT, ()))
-    is_as_before = {SNAPSHOT} if copies <= last_look.copies_asked_for else frozenset[str]()
+    grows = {SNAPSHOT: copies <= last_look.copies_asked_for}
     due_jobs = [
         job
         for job, of in work.items()
-        if of and (retries_at_once or not _failed_just_now(assets, instance, channel, job, grows=job in is_as_before))
+        if of and (retries_at_once or not _failed_just_now(assets, instance, channel, job, grows=grows.get(job, False)))
     ]
     requests, no_room = _requests_due(assets, opened, report, due_jobs)
     _note_no_room(opened.warehouse, last_look, no_room, [state.entity for state in work.get(SNAPSHOT, ())])

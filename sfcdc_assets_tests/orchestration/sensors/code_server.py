@@ -13,6 +13,7 @@ import dagster as dg
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.run_lander import LandedOnly
@@ -23,6 +24,7 @@ from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
@@ -101,6 +103,20 @@ def code_servers(stream: Stream) -> Iterator[Callable[[], CodeServer]]:
         finally:
             for each in started:
                 each.die()
+
+
+def start_caught_up(start: Callable[[], CodeServer]) -> CodeServer:
+    """Start one, and have the tables of its entities equal the org."""
+    server = start()
+    server.stream.update(0)
+    server.ticks_and_runs(120)
+    return server
+
+
+def want_a_copy(stream: Stream, entity: str) -> None:
+    """Note as an audit in another process does that the entity's tables differ from the org."""
+    suspect = NewSuspect(ENTITY, Reason.DRIFT, stream.checkpoint().position, "an audit in another process")
+    Ledger.open_or_create(stream.warehouse, entity).note([suspect], CHANNEL, suspect.position, stream.clock())
 
 
 def landed_through_ms(request: dg.RunRequest) -> int:

@@ -23,7 +23,7 @@ from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
@@ -52,9 +52,7 @@ def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeSer
     monkeypatch.setenv("SFCDC_SPARK_KEPT", "false")
     without_spark(monkeypatch, Random(5))
     with code_servers(weather) as start:
-        server = start()
-        weather.update(0)
-        server.ticks_and_runs(120)
+        server = start_caught_up(start)
         position = RawEvents.open(weather.warehouse).checkpoint(CHANNEL).position
         for entity in ENTITIES:
             ids = [str(record["Id"]) for record in weather.org.records(entity)][:4]

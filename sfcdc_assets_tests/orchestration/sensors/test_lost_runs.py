@@ -24,7 +24,7 @@ from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets_tests.eventually import eventually
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
@@ -50,9 +50,7 @@ def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeSer
     """One whose tables equal the org, and then something is landed that a run has to apply."""
     without_spark(monkeypatch, Random(5))
     with code_servers(weather) as start:
-        server = start()
-        weather.update(0)
-        server.ticks_and_runs(120)
+        server = start_caught_up(start)
         weather.update(1)
         weather.update(2)
         yield server

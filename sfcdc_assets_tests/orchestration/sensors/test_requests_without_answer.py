@@ -11,11 +11,11 @@ import pytest
 
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.entities.entities import entity_channels
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshot_plan import why_no_copy_began
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
-from sfcdc_assets.timeline.suspect import NewSuspect, Reason
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
+from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
@@ -23,7 +23,6 @@ from sfcdc_assets_tests.pipeline.stream import CHANNEL, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
-ALWAYS = 10**6
 WAYS = (RestFault.GARBAGE, RestFault.BODY_CUT, RestFault.SERVER_ERROR)
 
 
@@ -32,10 +31,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServ
     """A process that was just started, on tables that equal the org."""
     without_spark(monkeypatch, Random(5))
     with stream(tmp_path, records=4, entities=("Account", "Contact")) as weather, code_servers(weather) as start:
-        first = start()
-        weather.update(0)
-        first.ticks_and_runs(120)
-        first.die()
+        start_caught_up(start).die()
         yield start()
 
 
@@ -61,8 +57,7 @@ def test_a_copy_waits_and_events_are_applied_whatever_the_allowances_are_answere
     server: CodeServer, way: RestFault
 ) -> None:
     weather = server.stream
-    suspect = NewSuspect(ENTITY, Reason.DRIFT, weather.checkpoint().position, "an audit in another process")
-    Ledger.open_or_create(weather.warehouse, "Contact").note([suspect], CHANNEL, suspect.position, weather.clock())
+    want_a_copy(weather, "Contact")
     weather.server.rest_faults.arm(way, ALWAYS, path="/limits")
     weather.update(1, Phone="meanwhile")
     server.ticks_and_runs(60)

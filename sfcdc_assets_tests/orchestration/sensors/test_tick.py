@@ -17,7 +17,6 @@ from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import tick
@@ -25,8 +24,7 @@ from sfcdc_assets.orchestration.sensors.due import LONGEST_RETRY_SECONDS, LOOK_S
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
-from sfcdc_assets.timeline.suspect import NewSuspect, Reason
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
@@ -48,10 +46,7 @@ def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeSer
     """One whose tables equal the org."""
     without_spark(monkeypatch, Random(5))
     with code_servers(weather) as start:
-        server = start()
-        weather.update(0)
-        server.ticks_and_runs(120)
-        yield server
+        yield start_caught_up(start)
 
 
 class NotToBeAsked:
@@ -94,10 +89,7 @@ def test_what_another_process_did_to_a_table_is_seen_by_the_next_look_although_n
     weather: Stream, server: CodeServer
 ) -> None:
     server.ticks(LOOK_SECONDS)
-    suspect = NewSuspect(ENTITY, Reason.DRIFT, weather.checkpoint().position, "an audit in another process")
-    Ledger.open_or_create(weather.warehouse, "Account").note(
-        [suspect], CHANNEL, suspect.position, weather.clock.now_ms()
-    )
+    want_a_copy(weather, "Account")
     assert "snapshot" in jobs(server.ticks(LOOK_SECONDS + 6))
 
 
@@ -240,15 +232,20 @@ def test_what_was_copied_is_looked_at_by_the_next_tick_and_not_half_a_minute_lat
 # -- after a run that failed
 
 
+def fail(server: CodeServer, request: dg.RunRequest, patch: pytest.MonkeyPatch) -> None:
+    """The run that was asked for fails now, by the clock of the test."""
+    with patch.context() as dated:
+        dated.setattr(time, "time", lambda: server.stream.clock() / 1000)
+        run = run_of(server.instance, request.job_name or "", request.tags, dg.DagsterRunStatus.STARTED)
+        server.instance.report_run_failed(run)
+
+
 def failed_run(weather: Stream, server: CodeServer, patch: pytest.MonkeyPatch) -> None:
-    """The run that a tick asks for fails now, by the clock of the test."""
+    """A run of `sync` that a tick asks for fails."""
     weather.update(1)
     weather.update(2)
     (request,) = server.tick().run_requests or ()
-    with patch.context() as dated:
-        dated.setattr(time, "time", lambda: weather.clock() / 1000)
-        run = run_of(server.instance, ASSETS.name("sync"), request.tags, dg.DagsterRunStatus.STARTED)
-        server.instance.report_run_failed(run)
+    fail(server, request, patch)
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
@@ -273,26 +270,13 @@ def server_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     """One whose tables of two entities equal the org."""
     without_spark(monkeypatch, Random(5))
     with stream(tmp_path, records=6, entities=("Account", "Contact")) as weather, code_servers(weather) as start:
-        server = start()
-        weather.update(0)
-        server.ticks_and_runs(120)
-        yield server
+        yield start_caught_up(start)
 
 
 def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_and_what_is_new_is_not(
     server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, weather = server_of_two, server_of_two.stream
-
-    def want_a_copy_of(entity: str) -> None:
-        suspect = NewSuspect(ENTITY, Reason.DRIFT, weather.checkpoint().position, "an audit in another process")
-        Ledger.open_or_create(weather.warehouse, entity).note([suspect], CHANNEL, suspect.position, weather.clock())
-
-    def fail(request: dg.RunRequest) -> None:
-        with monkeypatch.context() as dated:
-            dated.setattr(time, "time", lambda: weather.clock() / 1000)
-            run = run_of(server.instance, request.job_name or "", request.tags, dg.DagsterRunStatus.STARTED)
-            server.instance.report_run_failed(run)
 
     def asked_for(seconds: float) -> list[float]:
         """When copies were asked for, which fail at once."""
@@ -302,12 +286,12 @@ def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_a
             for request in server.tick().run_requests or ():
                 if request.job_name == ASSETS.name("snapshot"):
                     moments.append(weather.clock.monotonic())
-                    fail(request)
+                    fail(server, request, monkeypatch)
                 else:
                     server.do(request)
         return moments
 
-    want_a_copy_of("Account")
+    want_a_copy(weather, "Account")
     moments = asked_for(3_600)
     pauses = [later - earlier for earlier, later in pairwise(moments)]
     assert all(earlier < later for earlier, later in pairwise(pauses[:5]))
@@ -315,7 +299,7 @@ def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_a
     assert LONGEST_RETRY_SECONDS <= pauses[-1] <= LONGEST_RETRY_SECONDS + LOOK_SECONDS + 20
     assert len(moments) < 12
     asked_for(moments[-1] + LONGEST_RETRY_SECONDS / 2 - weather.clock.monotonic())
-    want_a_copy_of("Contact")
+    want_a_copy(weather, "Contact")
     assert len(asked_for(LOOK_SECONDS + 20)) == 1
 
 
