@@ -8,7 +8,7 @@ again after pauses that double, and holds up no other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from zlib import crc32
 
@@ -19,9 +19,10 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.hard_deletes import HardDeletes
-from sfcdc_assets.landing.object_comparison import compare_object
+from sfcdc_assets.landing.object_comparison import ObjectComparison, takes_a_job
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.polls.known_objects import ALL_FIELDS
 from sfcdc_assets.polls.readability import Readability, readability
@@ -40,6 +41,13 @@ REQUESTS = 10
 """Of one reading, for counting, at most: a tick does not take long, and the next one goes on."""
 
 
+class ComparisonWaits(SfcdcError):
+    """An object was to be compared, and the org's allowances had no room for it."""
+
+    def __init__(self, entity: str, why: str) -> None:
+        super().__init__(f"{entity} is not compared now, because {why.rstrip('.')}. It is tried again.")
+
+
 def readability_of(warehouse: Warehouse, entity: str) -> Readability:
     """Return how a copied object is read, by its newest describe. Raises `NotPollable` and `SchemaMissing`."""
     described = newest_describe(Schemas(warehouse).of_entity(entity))
@@ -55,6 +63,9 @@ class DailyChecks:
         self._warehouse, self._org = warehouse, org
         self._hard_deletes = HardDeletes(warehouse, org)
         self._readable: dict[str, Readability] = {}
+        self._jobs = SnapshotBudget(org, org.poll.reserve_percent)
+        self._comparison: ObjectComparison | None = None
+        """The one that is under way: it goes on with the next reading where this one has no time left."""
 
     def readability(self, entity: str) -> Readability:
         """Return `readability_of` it, which is kept."""
@@ -68,11 +79,18 @@ class DailyChecks:
         self._readable.pop(entity, None)
 
     def look(
-        self, entities: Sequence[str], notes: dict[str, PollNote], now_ms: int, requests: int
+        self,
+        entities: Sequence[str],
+        notes: dict[str, PollNote],
+        now_ms: int,
+        requests: int,
+        may_go_on: Callable[[], bool],
     ) -> dict[str, PollNote]:
-        """Look at the objects whose time has come, as far as a reading has `requests` for it, one comparison at most;
-        returns the new notes. Raises what concerns all objects."""
+        """Look at the objects whose time has come, as far as a reading has `requests` to count and one comparison
+        `may_go_on`; returns the new notes. Raises what concerns all objects."""
         self._hard_deletes.forget_others(entities)
+        if self._comparison is not None and self._comparison.entity not in entities:
+            self._comparison = None
         done = {each: self._begun(each, notes.get(each), now_ms) for each in entities if _is_new(notes.get(each))}
         known = {each: _by_now(note, now_ms) for each, note in {**notes, **done}.items()}
         due = sorted(
@@ -88,13 +106,18 @@ class DailyChecks:
             compares = now_ms >= self._compared_due_ms(entity, known[entity])
             if compares and has_compared:
                 continue
-            look = self._compare if compares else self._count
-            outcome = outcome_of(look, entity, known[entity], position, left, now_ms)
+            if compares and self._comparison is not None and self._comparison.entity != entity:
+                continue
+            outcome: tuple[PollNote | None, int] | PollNote | Exception | None
+            if compares:
+                outcome = outcome_of(self._compare, entity, known[entity], position, now_ms, may_go_on)
+            else:
+                outcome = outcome_of(self._count, entity, known[entity], position, left, now_ms)
             if isinstance(outcome, Exception):
                 done[entity] = _failed(entity, known[entity], outcome, now_ms)
                 continue
             has_compared |= compares
-            note, left = outcome
+            note, left = outcome if isinstance(outcome, tuple) else (outcome, left)
             if note is not None:
                 done[entity] = note
             if left <= 0:
@@ -140,18 +163,30 @@ class DailyChecks:
         return (replace(note, swept_at_ms=now_ms, sweep_error=None, sweep_failures=0) if is_over else None), left
 
     def _compare(
-        self, entity: str, note: PollNote, position: int, left: int, now_ms: int
-    ) -> tuple[PollNote | None, int]:
+        self, entity: str, note: PollNote, position: int, now_ms: int, may_go_on: Callable[[], bool]
+    ) -> PollNote | None:
+        """Begin or go on with the comparison of an object; returns its note, None where it is not over."""
         how = self.readability(entity)
-        fields = ALL_FIELDS if how.stamp is None else how.unstamped
-        found = compare_object(self._warehouse, self._org, entity, fields, position)
+        comparison, self._comparison = self._comparison or self._begin(entity, how, position), None
+        found = comparison.go_on(may_go_on)
+        if found is None:
+            self._comparison = comparison
+            return None
         if found.differing:
             log.info("%s: %d records differ, though no stamp says so; they are read back", entity, found.differing)
         compared = replace(note, compared_at_ms=now_ms, swept_at_ms=now_ms, sweep_error=None, sweep_failures=0)
         if how.stamp is None:
             seen = found.asked_at_ms - int(self._org.poll.visibility_seconds * 1000)
             compared = replace(compared, asked_at_ms=clock.now_ms(), seen_until_ms=seen)
-        return compared, left
+        return compared
+
+    def _begin(self, entity: str, how: Readability, position: int) -> ObjectComparison:
+        """Begin a comparison. Raises `ComparisonWaits` where it takes a Bulk job, and the org has no room for one."""
+        waits = self._jobs.begin() if takes_a_job(self._warehouse, entity) else None
+        if waits is not None:
+            raise ComparisonWaits(entity, waits)
+        fields = ALL_FIELDS if how.stamp is None else how.unstamped
+        return ObjectComparison(self._warehouse, self._org, entity, fields, position)
 
 
 _NEVER = 2**62

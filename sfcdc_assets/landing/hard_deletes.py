@@ -19,7 +19,7 @@ from sfcdc_assets.polls.cursor import Cursor
 from sfcdc_assets.polls.sweep import PARTS, Sweep
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.composite_query import counts
-from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.errors import QueryRefused, RequestRefused
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.replication import KEPT, deleted_since
 from sfcdc_assets.settings.channel_kinds import POLLED
@@ -90,7 +90,7 @@ class HardDeletes:
                     search.has_asked = True
                     self._ask(search, position, since_ms)
                 elif windows := sweep.to_count(PARTS):
-                    sweep.counted(self._counts(entity, windows))
+                    sweep.counted(self._counts(entity, sweep, windows))
                 elif (window := sweep.to_list()) is not None:
                     self._compare(entity, sweep, window, position)
         except Exception:
@@ -130,10 +130,13 @@ class HardDeletes:
         if search.has_erased and now - since > KEPT:
             sweep.list_all()
 
-    def _counts(self, entity: str, windows: tuple[IdWindow, ...]) -> dict[IdWindow, int]:
+    def _counts(self, entity: str, sweep: Sweep, windows: tuple[IdWindow, ...]) -> dict[IdWindow, int]:
+        """Return the counts of the windows, without those that the org gave up on, which are parted."""
         queries = [self._query("COUNT()", entity, window) for window in windows]
         found: dict[IdWindow, int] = {}
         for window, count in zip(windows, counts(self._org.session, queries), strict=True):
+            if isinstance(count, QueryRefused) and count.took_too_long and sweep.gave_up(window):
+                continue
             if isinstance(count, Exception):
                 raise count
             found[window] = count

@@ -1,7 +1,9 @@
 """One poll of one object: what was changed since the last one, page by page, as rows of `snapshot/<Entity>`.
 
-Rows and the mark of how far the poll has come are one commit. A poll that is interrupted goes on where it stopped; one
-that is done begins the next some time before itself, because what a long transaction changed becomes visible late.
+Rows and the mark of how far the poll has come are one commit. A poll that is interrupted, or has no time left, goes on
+where it stopped; one that is done begins the next some time before itself, because what a long transaction changed
+becomes visible late. Where the org gives up on a query of so much, it is asked for the stamps of some time only, and
+for those of more with each poll that it answers.
 """
 
 from __future__ import annotations
@@ -23,13 +25,14 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.mere_stamps import MereStamps, perhaps_stamped
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.polls.cursor import REREAD, Cursor, order
+from sfcdc_assets.polls.cursor import REREAD, Cursor, order, soql_time
 from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.polls.stamp import Stamp
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.composite_query import QueryPage, next_page
+from sfcdc_assets.salesforce.errors import QueryRefused
 from sfcdc_assets.schema_evolution.table_columns import SchemaMissing, columns_of_table, newest_describe
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.snapshot.soql import where_all
@@ -41,6 +44,11 @@ SAME_STAMP = timedelta(seconds=10)
 """A record that was read so long after its stamp has had all its changes of that stamp, which is in whole seconds."""
 UNKNOWN_CLOCK = timedelta(hours=1)
 """How far the org's clock may be from ours where the org does not say when it was asked for a copy."""
+LEAST_WINDOW_MS = 1_000
+"""Stamps are in whole seconds: less time than that cannot be asked for."""
+NARROWER, WIDER = 4, 2
+"""By so much a window gets shorter with each query that the org gives up on, which takes two minutes, and longer with
+each that it answers."""
 MOST_SEEN = 200_000
 """Records of an object that are remembered to have been read; beyond that they are read into the table again."""
 
@@ -67,6 +75,10 @@ class SeenRecords:
     def forget_before(self, moment: datetime) -> None:
         """Forget those that no poll will read again."""
         self._stamps = {record_id: stamp for record_id, stamp in self._stamps.items() if stamp >= moment}
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -120,33 +132,46 @@ class ObjectPoll:
         self._where = own.where
         self._reread = REREAD if own.reread_minutes is None else timedelta(minutes=own.reread_minutes)
         self._mark = taken.poll_mark()
-        self._goes_on = self._mark.under_way is not None
+        self._goes_on = self._mark.under_way is not None or note.window_begun_ms > 0
         self._from = self._begins_at()
+        self._until = self._from.ahead_by(timedelta(milliseconds=note.window_ms)) if note.window_ms else None
         self._read_back = taken.last_read_back()
         self._mere_stamps = MereStamps(warehouse, entity, taken)
 
     @property
     def query(self) -> str:
         """The SOQL of what is new."""
-        return (
-            f"SELECT {', '.join(self._fields)} FROM {self.entity}"
-            f"{where_all(self._from.condition(self._stamp.field), self._where)} {order(self._stamp.field)}"
-        )
+        field = self._stamp.field
+        end = f"{field} < {soql_time(self._until.stamp)}" if self._until else None
+        where = where_all(self._from.condition(field), end, self._where)
+        return f"SELECT {', '.join(self._fields)} FROM {self.entity}{where} {order(field)}"
 
-    def land(self, page: QueryPage, position: Callable[[], int]) -> Polled:
-        """Add the rows of the first page of the query and of all that follow. `position` gives the place of this poll
-        in the order of polls, which is asked for when there is something to place.
+    def narrowed(self, error: QueryRefused) -> PollNote | None:
+        """Return the note with which the next poll asks for the stamps of less time, as the org has given up on this
+        one; None where there is no less, or that is not why it was refused."""
+        if not error.took_too_long:
+            return None
+        window_ms = (self._note.window_ms or clock.now_ms() - self._from.stamp_ms) // NARROWER
+        if window_ms < LEAST_WINDOW_MS:
+            return None
+        return replace(self._note, asked_at_ms=clock.now_ms(), error=str(error), window_ms=window_ms, has_more=True)
+
+    def land(self, page: QueryPage, position: Callable[[], int], may_go_on: Callable[[], bool] = _always) -> Polled:
+        """Add the rows of the first page of the query, and of those that follow while it `may_go_on`; what is left is
+        for the next poll. `position` gives the place of this poll in the order of polls, which is asked for when there
+        is something to place.
 
         Raises `ConcurrentCommit` where another process has polled the object meanwhile, and what the session raises:
         what was read before is kept, and the next poll goes on from there.
         """
         asked_at, count = page.asked_at, 0
         begun = self._begun(asked_at)
+        has_more = self._until is not None and asked_at is not None and self._until.stamp < asked_at
         while True:
             self._remember_rows_of_others(page)
             new = self._new_rows(page)
             is_last = page.next_path is None
-            mark = self._mark_after(page, begun, is_last=is_last)
+            mark = self._mark_after(page, begun, is_last=is_last, has_more=has_more)
             if new:
                 count += self._add(new, mark, position)
             elif self._mark.under_way is not None:
@@ -154,14 +179,20 @@ class ObjectPoll:
             if is_last:
                 break
             assert page.next_path is not None
+            if not may_go_on():
+                if self._mark != mark:
+                    self._note_mark(mark)
+                return Polled(count, replace(self._note, asked_at_ms=clock.now_ms(), has_more=True, error=None))
             page = next_page(self._org.session, self.query, page.next_path)
         self._seen.is_new = False
         self._seen.forget_before(Cursor.of_ms(mark.read_from_ms).stamp)
-        return Polled(count, self._noted(asked_at, mark, is_new=count > 0))
+        return Polled(count, self._noted(asked_at, begun, mark, is_new=count > 0, has_more=has_more))
 
     def _begins_at(self) -> Cursor:
         if self._mark.under_way is not None:
             return self._mark.under_way
+        if self._note.window_at_ms:
+            return Cursor.of_ms(self._note.window_at_ms)
         copied_at = self._taken.asked_at()
         if copied_at is None:
             copied_at = utc(self._taken.read_at()) - UNKNOWN_CLOCK
@@ -185,18 +216,21 @@ class ObjectPoll:
     def _begun(self, asked_at: datetime | None) -> datetime | None:
         """Return when the poll was begun, by the org's clock: one that goes on was before."""
         if self._mark.under_way is None:
-            return asked_at
+            return Cursor.of_ms(self._note.window_begun_ms).stamp if self._note.window_begun_ms else asked_at
         return Cursor.of_ms(self._mark.begun_ms).stamp if self._mark.begun_ms else None
 
-    def _mark_after(self, page: QueryPage, begun: datetime | None, *, is_last: bool) -> PollMark:
+    def _mark_after(self, page: QueryPage, begun: datetime | None, *, is_last: bool, has_more: bool) -> PollMark:
         if not is_last:
             last = page.rows[-1]
             cursor = Cursor(self._stamp_in(last), str(last["Id"]))
             return self._mark.stopped_at(cursor, Cursor(begun).stamp_ms if begun else 0)
+        if has_more:
+            return self._mark.finished(self._mark.read_from_ms)
         if begun is None:  # nothing but the records' own stamps says how far it has come
             stamps = [self._stamp_in(row) for row in page.rows] or [self._from.stamp]
             begun = stamps[-1]
-        return self._mark.finished(Cursor(begun).back_by(self._reread).stamp_ms)
+        read_from = Cursor(begun).back_by(self._reread)
+        return self._mark.finished((min(read_from, self._until) if self._until else read_from).stamp_ms)
 
     def _remember_rows_of_others(self, page: QueryPage) -> None:
         """Remember which of the records another process has read before: they are in the table with the stamp that they
@@ -264,9 +298,11 @@ class ObjectPoll:
         copied_at = self._taken.asked_at()
         return copied_at if copied_at is not None else self._from.stamp
 
-    def _noted(self, asked_at: datetime | None, mark: PollMark, *, is_new: bool) -> PollNote:
+    def _noted(
+        self, asked_at: datetime | None, begun: datetime | None, mark: PollMark, *, is_new: bool, has_more: bool
+    ) -> PollNote:
         seen, before = self._note.seen_until_ms, self._note
-        if asked_at is not None:
+        if asked_at is not None and not has_more:
             seen = Cursor(asked_at - timedelta(seconds=self._org.poll.visibility_seconds)).stamp_ms
         is_same = not (is_new or self._goes_on) and before.read_back == self._read_back
         covered_ms = self._covered_after()
@@ -278,6 +314,10 @@ class ObjectPoll:
             covered_ms=covered_ms,
             error=None,
             failures=0,
+            has_more=has_more,
+            window_ms=before.window_ms * WIDER if has_more else 0,
+            window_at_ms=self._until.stamp_ms if has_more and self._until else 0,
+            window_begun_ms=Cursor(begun).stamp_ms if has_more and begun else 0,
             read_back=self._taken.last_read_back(),
             same_since_ms=before.same_since_ms or Cursor(self._seen_until()).stamp_ms if is_same else seen,
         )
@@ -293,4 +333,4 @@ class ObjectPoll:
 
 def failed_again(note: PollNote, error: Exception, now_ms: int) -> PollNote:
     """Return the note of an object that could not be polled."""
-    return replace(note, asked_at_ms=now_ms, error=str(error), failures=note.failures + 1)
+    return replace(note, asked_at_ms=now_ms, error=str(error), failures=note.failures + 1, has_more=False)

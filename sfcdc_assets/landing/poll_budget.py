@@ -55,6 +55,17 @@ class PollBudget:
             self._ledger.postponed.pop(POLLS, None)
         return asked
 
+    def has_room(self, requests: int) -> bool:
+        """Return whether a reading that has made so many requests may make another one."""
+        return self._budget.left_this_hour() > requests
+
+    def postpone(self, entities: Sequence[str]) -> None:
+        """Note that these were not asked, or have more than there was room for."""
+        if entities:
+            known = self._ledger.postponed.get(POLLS)
+            every = dict.fromkeys((*(known.objects if known else ()), *entities))
+            self._ledger.postpone(POLLS, self._budget.why_not(SETTING), tuple(every), clock.now_ms())
+
     def for_counts(self, most: int) -> int:
         """Return how many requests counts of records may take, `most` of them; none while polls wait."""
         return 0 if POLLS in self._ledger.postponed else min(most, self._budget.left_this_hour())

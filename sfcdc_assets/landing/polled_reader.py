@@ -148,21 +148,39 @@ class PolledReader:
             if now_ms - notes.get(entity, PollNote()).covered_asked_ms >= COVERED_MS
         ]
         covered_ms = self._covered.ask([*due, *waiting]) if due or waiting else 0
-        deadline = clock.current().monotonic() + timeouts.budget
+        may_go_on = self._until(timeouts)
         position = _OnePosition(self._warehouse)
         # What is open while a copy is made is read by the first poll after it has ended.
         done = {entity: PollNote(covered_ms=covered_ms, covered_asked_ms=now_ms) for entity in waiting}
         try:
-            for start in range(0, len(due), MOST_QUERIES):
-                done |= self._poll_some(due[start : start + MOST_QUERIES], covered_ms, position, report)
-                if clock.current().monotonic() >= deadline:
-                    break
-            notes |= done
-            done |= self._checks.look(self._entities(), notes, now_ms, self._budget.for_counts(REQUESTS))
+            turns = 0
+            while due and (turns == 0 or may_go_on()):
+                some, due, turns = due[:MOST_QUERIES], due[MOST_QUERIES:], turns + 1
+                polled = self._poll_some(some, covered_ms, position, report, may_go_on)
+                done |= polled
+                notes |= polled
+                if not timeouts.goes_on:  # nobody reads on later: what is left has its turn after the others
+                    due = (*due, *(entity for entity, note in polled.items() if note.has_more))
+            if not timeouts.goes_on:
+                self._budget.postpone(due)
+            requests = self._budget.for_counts(REQUESTS)
+            done |= self._checks.look(self._entities(), notes, now_ms, requests, may_go_on)
         finally:
             if done:
                 notes |= done
                 note_polls(self._warehouse, done)
+
+    def _until(self, timeouts: PollTimeouts) -> Callable[[], bool]:
+        """Return whether there is time, and room for a request more; who comes once has the time that it takes."""
+        deadline = clock.current().monotonic() + timeouts.budget
+        calls = self._org.session.calls_of_this_thread
+
+        def may_go_on() -> bool:
+            if timeouts.goes_on and clock.current().monotonic() >= deadline:
+                return False
+            return self._budget.has_room(self._org.session.calls_of_this_thread - calls)
+
+        return may_go_on
 
     def _poll_some(
         self,
@@ -170,6 +188,7 @@ class PolledReader:
         covered_ms: int,
         position: Callable[[], int],
         report: LandingReport,
+        may_go_on: Callable[[], bool],
         tries: int = TRIES,
     ) -> dict[str, PollNote]:
         """Return the notes of these objects after their polls. One whose records somebody else has read meanwhile, or
@@ -191,16 +210,21 @@ class PolledReader:
         if any(isinstance(page, QueryPage) and page.rows for page in pages):
             self.on_events()
         for poll, page in zip(polls, pages, strict=True):
-            landed = page if isinstance(page, Exception) else outcome_of(poll.land, page, position)
+            landed = page if isinstance(page, Exception) else outcome_of(poll.land, page, position, may_go_on)
+            narrowed = poll.narrowed(landed) if isinstance(landed, QueryRefused) else None
             if isinstance(landed, Polled):
                 notes[poll.entity] = landed.note
                 report.events[poll.entity] += landed.rows
+            elif narrowed is not None:
+                log.info("%s: the org gave up on a poll; it is asked for %d s", poll.entity, narrowed.window_ms // 1000)
+                self._seen.pop(poll.entity, None)
+                notes[poll.entity] = narrowed
             elif self._is_asked_again(poll, landed) and tries > 1:
                 overtaken.append(poll.entity)
             else:
                 notes[poll.entity] = self._not_polled(poll.entity, landed)
         self.responses += 1
-        return notes | self._poll_some(overtaken, covered_ms, position, report, tries - 1)
+        return notes | self._poll_some(overtaken, covered_ms, position, report, may_go_on, tries - 1)
 
     def _begun(self, entity: str, covered_ms: int) -> ObjectPoll:
         assert self._notes is not None
@@ -312,7 +336,7 @@ class _OnePosition:
 def _asked(note: PollNote, interval_ms: int) -> Asked:
     """Return when an object was asked, and for how long it had been quiet by then."""
     quiet_ms = note.seen_until_ms - note.same_since_ms if note.same_since_ms else 0
-    return Asked(note.asked_at_ms, note.failures, max(0, quiet_ms), interval_ms)
+    return Asked(note.asked_at_ms, note.failures, max(0, quiet_ms), interval_ms, note.has_more)
 
 
 def _raise_of_all(error: Exception) -> None:

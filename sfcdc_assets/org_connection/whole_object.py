@@ -7,7 +7,7 @@ locator, which the org keeps for two days; one that names parents, after the las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -80,7 +80,7 @@ def read_pages(
     *,
     sleep: Callable[[float], None] | None = None,
     on_unreadable: Callable[[Mapping[str, str]], object] | None = None,
-) -> Iterator[tuple[pa.Table, SnapshotProgress]]:
+) -> Generator[tuple[pa.Table, SnapshotProgress], None, None]:
     """Yield the pages after `progress`, as `snapshot.pages.read_pages` does; `BulkJobGone` also for a query whose
     locator has expired."""
     if progress.query is None:

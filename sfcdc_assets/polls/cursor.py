@@ -40,6 +40,10 @@ class Cursor:
         """Return where a reading begins that is to see what became visible late."""
         return Cursor(self.stamp - length)
 
+    def ahead_by(self, length: timedelta) -> Cursor:
+        """Return where a reading ends that asks for no more than the stamps of so long."""
+        return Cursor(self.stamp + length)
+
     def condition(self, field: str) -> str:
         """Return what comes after it, as a condition of SOQL; a query in the order of `order` has it in full."""
         stamp = soql_time(self.stamp)

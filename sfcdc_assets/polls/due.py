@@ -25,12 +25,14 @@ def interval_after(interval_ms: int, failures: int) -> int:
 @dataclass(frozen=True)
 class Asked:
     """When an object was last asked (epoch ms by our clock; 0: never), how often in a row that has failed, for how long
-    (ms) it had been without a change by then, and its own interval (ms; 0: that of all)."""
+    (ms) it had been without a change by then, its own interval (ms; 0: that of all), and whether that left records for
+    the next time, which has come then."""
 
     at_ms: int = 0
     failures: int = 0
     quiet_ms: int = 0
     interval_ms: int = 0
+    has_more: bool = False
 
 
 _NEVER = Asked()
@@ -54,7 +56,7 @@ def due_objects(
 
 
 def _is_due(entity: str, asked: Asked, now_ms: int, interval_ms: int) -> bool:
-    if asked.at_ms > now_ms:
+    if asked.at_ms > now_ms or asked.has_more:
         return True
     if asked.failures:
         return now_ms - asked.at_ms >= interval_after(interval_ms, asked.failures)

@@ -67,6 +67,14 @@ class Sweep:
             else:
                 self._to_count.extend(_parted(self.ids_in(window), window, PARTS))
 
+    def gave_up(self, window: IdWindow) -> bool:
+        """Take it that the org could not count a window; returns whether there is less to ask for instead."""
+        ids = self.ids_in(window)
+        if len(ids) <= LISTED:
+            return False
+        self._to_count.extend(_parted(ids, window, PARTS))
+        return True
+
     def without(self, gone: Collection[str]) -> int:
         """Count again without Ids that are known to be gone; returns how many of them the table had."""
         before = len(self._ids)

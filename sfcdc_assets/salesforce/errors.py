@@ -155,6 +155,8 @@ class EntityNotReadable(RequestRefused):
 _BEFORE_THE_REASON = re.compile(r".*ERROR at Row:\d+:Column:\d+\s+", re.DOTALL)
 """The org quotes the query, which may be longer than what is shown of a message, before it says what is wrong."""
 
+_TOOK_TOO_LONG = frozenset({"QUERY_TIMEOUT", "OPERATION_TOO_LARGE"})
+
 
 class QueryRefused(RequestRefused):
     """The org does not take a SOQL query or its locator. Carries the query."""
@@ -163,10 +165,17 @@ class QueryRefused(RequestRefused):
         self.soql = soql
         super().__init__("a query", status, error_code, message)
 
+    @property
+    def took_too_long(self) -> bool:
+        """Whether the org has given up on it: asked for fewer records, it may answer."""
+        return self.error_code in _TOOK_TOO_LONG
+
     def _text(self) -> str:
         reason = _BEFORE_THE_REASON.sub("", self.message)
         remedy = (
-            "Give the user Read and View All Records on the object, or leave it out"
+            "Fewer records at once, or at another time, may do"
+            if self.took_too_long
+            else "Give the user Read and View All Records on the object, or leave it out"
             if self.error_code == "INVALID_TYPE"
             else "If it names a field that was removed or hidden from the user, run again (the fields are read again), "
             "or give the user access to the field"

@@ -139,6 +139,7 @@ class _QueryResource:
                 return JSONResponse(query_columns(compiled))
             if compiled.query.is_count:
                 ((total,),) = self._context.org.rest_view.rows(compiled.sql, compiled.parameters)
+                self._check_time(total)
                 return JSONResponse({"totalSize": total, "done": True, "records": []})
             return self._first_page(request, compiled, include_deleted=include_deleted)
 
@@ -155,10 +156,17 @@ class _QueryResource:
             rows = self._records(request, compiled, block) if compiled.children else block
             self._database.execute("INSERT INTO _query_page VALUES (?, ?, ?)", (locator, total, json.dumps(rows)))
             total += len(block)
+        if compiled.query.order_by:
+            self._check_time(total)
         if locator is None:
             return _page(request, total, first, "", None)
         self._database.execute("UPDATE _query SET total = ? WHERE locator = ?", (total, locator))
         return _page(request, total, first, locator, size)
+
+    def _check_time(self, records: int) -> None:
+        most = self._context.org.settings.most_rows_in_time
+        if most is not None and records > most:
+            raise ApiError("QUERY_TIMEOUT", "Your query request was running for too long.")
 
     def _records(
         self, request: ApiRequest, compiled: CompiledQuery, rows: Sequence[Sequence[Any]]

@@ -24,7 +24,10 @@ class PollNote:
     `covered_asked_ms`, by our clock. Its records were counted at `swept_at_ms`, by our clock. `error`: why the last
     poll failed, if it did, and how often in a row it has; `sweep_error` and `sweep_failures` likewise of the counts and
     comparisons. At `compared_at_ms`, by our clock, what no stamp tells of was compared. `read_back`: the last
-    read-back of the object after the poll; since `same_since_ms`, by the org's clock, no poll found anything new."""
+    read-back of the object after the poll; since `same_since_ms`, by the org's clock, no poll found anything new. With
+    `has_more` the last poll left records for the next one, which is due; `window_ms`: it asks for those of so many ms
+    of stamps only (0: for all), because the org gave up on more. Those before `window_at_ms` were asked for then, the
+    first of them at `window_begun_ms`, both by the org's clock."""
 
     asked_at_ms: int = 0
     seen_until_ms: int = 0
@@ -39,6 +42,10 @@ class PollNote:
     sweep_error: str | None = None
     sweep_failures: int = 0
     compared_at_ms: int = 0
+    has_more: bool = False
+    window_ms: int = 0
+    window_at_ms: int = 0
+    window_begun_ms: int = 0
 
 
 class PollsFailed(SfcdcError):
