@@ -42,6 +42,7 @@ from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChanne
 from sfcdc_assets.orchestration.sensors.tick_sentences import NAMES_SHOWN, idle_sentence, landed_sentence
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import enumerated
 from sfcdc_assets.settings.channel_kinds import carries_changes, feeds_entities
 
@@ -299,8 +300,7 @@ def _failed_just_now(assets: OrgAssets, instance: dg.DagsterInstance, channel: s
     if not failed:
         return False
     ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
-    pause = min(RETRY_SECONDS * 2.0 ** (len(failed) - 1), LONGEST_RETRY_SECONDS)
-    return clock.now_ms() / 1000 - ended < pause
+    return clock.now_ms() / 1000 - ended < doubled(RETRY_SECONDS, LONGEST_RETRY_SECONDS, len(failed))
 
 
 def _has_failed(run: dg.RunRecord) -> bool:
