@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from sfcdc_assets.notices.notice import Notice, Subscriber
 from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.settings.notice_kinds import NoticeKind
 
 AT_ONCE = 100
@@ -63,7 +64,7 @@ class Queue:
         """From when on (epoch ms) the subscriber is called: at once, then after pauses that double up to an hour."""
         if not self.tries:
             return 0
-        return self.tried_ms + min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS << min(self.tries - 1, 30))
+        return self.tried_ms + int(doubled(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, self.tries))
 
     def added(self, notices: Sequence[Notice]) -> Queue:
         """Return the queue with these at its end, as far as there is room."""

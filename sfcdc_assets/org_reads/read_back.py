@@ -37,6 +37,7 @@ from sfcdc_assets.org_reads.stale_reads import (
 from sfcdc_assets.org_reads.vanished import TELL_OF_DELETES, remedy
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.rest_deadline import lengthen_unanswered_time
@@ -164,7 +165,7 @@ def _read(
     wanted = list(record_ids)
     for attempt in range(READS):
         if attempt:
-            clock.sleep(min(2.0**attempt, lag_ms / 1000))
+            clock.sleep(doubled(2.0, lag_ms / 1000, attempt))
         now = clock.now()
         read = read_back(session, entity, wanted, columns, described, position, now)
         refused |= read.refused

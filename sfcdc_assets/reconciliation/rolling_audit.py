@@ -20,6 +20,7 @@ from itertools import islice
 
 from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, Look, RollingAudits, Suspicion
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -29,6 +30,7 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import MISSING, Difference, one_sided
 from sfcdc_assets.polls.readability import Readability
+from sfcdc_assets.reconciliation.audit_turns import DAY_MS, days_for_all, whose_turn
 from sfcdc_assets.reconciliation.behind_polls import seen_through_ms
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
 from sfcdc_assets.runtime import clock
@@ -40,7 +42,7 @@ from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.snapshot.soql import IdWindow, where_all
 
-DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+HOUR_MS = 3_600_000
 LEAST_ALLOWANCE = 15_000
 """Requests in 24 hours of the smallest org with an API (docs/salesforce-streams.md, "Limits"): what is taken where the
 org does not tell this user."""
@@ -166,7 +168,7 @@ class _Auditor:
 
     def look(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> Counter[str]:
         """One look, counted before and noted after it; how many records of each entity were compared. An entity that
-        cannot be read makes room for the others."""
+        cannot be read makes room for the others, and its pass goes on later where it was."""
         now, before, looks = clock.now_ms(), audits.looks(), []
         audits.count_requests(REQUESTS, now)
         calls = self._org.session.calls
@@ -176,23 +178,23 @@ class _Auditor:
                 looks.append(self._look_at(last, sorted(changed.get(entity, ()))[:CHANGED], with_window=with_window))
             except SfcdcError as error:
                 self.failed.append(f"{entity}: {error}")
-                looks.append(replace(last, at_ms=now, up_to_id="", ended_pass=with_window, compared=0))
+                looks.append(replace(last, at_ms=now, ended_pass=with_window, compared=0))
         audits.note(looks, self._org.session.calls - calls - REQUESTS, now)
         return Counter({each.entity: each.compared for each in looks})
 
     def _chosen(self, audits: RollingAudits, changed: Mapping[str, Collection[str]]) -> list[tuple[str, bool]]:
-        """Return the entity whose last whole pass is the oldest, for a window; and one with a suspicion that can be
-        decided now, or else the one of which most was changed."""
-        looks, ended = audits.looks(), audits.passes_ended()
-        oldest = min(self._built, key=lambda entity: (ended.get(entity, 0), entity))
+        """Return the entity whose turn it is, for a window; and one with a suspicion that can be decided now, or else
+        the one of which most was changed."""
+        looks = audits.looks()
+        turn = whose_turn(self._built, audits.passes_ended(), audits.windows(), clock.now_ms())
         decidable = [
             entity
             for entity, each in looks.items()
             if entity in self._built and any(self._is_decidable(entity, one) for one in each.suspicions)
         ]
         busiest = sorted((entity for entity in changed if entity in self._built), key=lambda each: -len(changed[each]))
-        beside = next((entity for entity in [*decidable, *busiest] if entity != oldest), None)
-        return [(oldest, True)] + ([(beside, False)] if beside else [])
+        beside = next((entity for entity in [*decidable, *busiest] if entity != turn), None)
+        return [(turn, True)] + ([(beside, False)] if beside else [])
 
     def _look_at(self, before: Look, changed: Sequence[str], *, with_window: bool) -> Look:
         """Compare the entity's records of a window, those changed, and those under suspicion."""
@@ -202,7 +204,7 @@ class _Auditor:
             (each.describe for each in reversed(self._schemas.of_entity(entity)) if each.describe is not None), None
         )
         if table is None or described is None:
-            return replace(before, at_ms=now, up_to_id="", ended_pass=with_window, compared=0)
+            return replace(before, at_ms=now, ended_pass=with_window, compared=0)
         erased = erased_records(self._warehouse)
         suspected = [each.record_id for each in before.suspicions if not erased.keeps_out(each.record_id)]
         changed = [each for each in changed if not erased.keeps_out(each)]
@@ -285,15 +287,17 @@ class _Auditor:
 
 
 def _days_for_all(warehouse: Warehouse, built: Mapping[str, str], budget: AuditBudget) -> float | None:
-    """Return how long a pass takes: a look for each window, and a request an hour for the allowance."""
+    """Return how long a pass takes at most: a look for each window, and a request an hour for the allowance. Tables
+    that cannot be read are left out."""
     if budget.a_day <= 24:
         return None
-    looks = 0
-    for entity in built:
+
+    def windows(entity: str) -> int:
         table = CurrentState.open(warehouse, entity)
-        if table is not None:
-            looks += max(1, -(-table.table.count() // WINDOW))
-    return looks * REQUESTS / (budget.a_day - 24)
+        return 0 if table is None else max(1, -(-table.table.count() // WINDOW))
+
+    counts = of_readable(windows, list(built), warehouse.looks_at_once).values()
+    return days_for_all([each for each in counts if each], (budget.a_day - 24) / REQUESTS)
 
 
 def _hash(value: str | None) -> str:

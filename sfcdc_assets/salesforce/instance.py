@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import TransientError
 from sfcdc_assets.salesforce.errors import ApiLimitReached, RequestRefused, SessionExpired, UnexpectedAnswer
 from sfcdc_assets.salesforce.query import query_rows
@@ -69,5 +70,5 @@ class InstanceName:
                 self._name = instance_name(self._session)
             self._failures = 0
         except (TransientError, UnexpectedAnswer, SessionExpired):
-            self._ask_at = now + min(LONGEST_SECONDS, UNREACHABLE_SECONDS * 2.0 ** min(self._failures, 30))
             self._failures += 1
+            self._ask_at = now + doubled(UNREACHABLE_SECONDS, LONGEST_SECONDS, self._failures)

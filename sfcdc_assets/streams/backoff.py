@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import random as system_random
 
+from sfcdc_assets.runtime.doubling import doubled
+
 
 @dataclass(frozen=True)
 class Backoff:
@@ -18,4 +20,4 @@ class Backoff:
 
     def pause(self, failures: int) -> float:
         """Seconds to wait after this many failures in a row (1, 2, ...)."""
-        return min(self.longest, self.first * 2.0 ** min(failures - 1, 30)) * (0.5 + self.random() / 2)
+        return doubled(self.first, self.longest, failures) * (0.5 + self.random() / 2)

@@ -18,6 +18,7 @@ from sfcdc_assets.orchestration.sensors.channel import REST_SECONDS, report_dire
 from sfcdc_assets.orchestration.sensors.due import due
 from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.spark.early_start import EarlySpark
@@ -165,7 +166,7 @@ class ChannelWatch:
         self._was_read |= len(of_runs) == len(turn.failures)
         # A stream that fails has a pause of its own, in which what has landed is looked at as ever.
         self._failed_looks = 0 if turn.has_looked else self._failed_looks + 1
-        return float(min(PAUSE_SECONDS * 2**self._failed_looks, LONGEST_PAUSE_SECONDS))
+        return doubled(PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, self._failed_looks + 1)
 
     def _say(self, turn: Turn) -> None:
         """Once: a failure whose next try has only come nearer is the same one."""

@@ -17,6 +17,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.erasure_receipts import NONE, erased_records
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR, NOT_BLOCKING, NOTED_AGAIN, OF_A_SNAPSHOT, REFUSED_READS
@@ -90,8 +91,7 @@ class OpenSuspect:
         if self.last_attempt_at is None:
             return 0
         first, longest = BEHAVIOUR[self.reason].pauses_ms or (FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
-        doublings: int = max(0, min(self.attempts - 1, 30))
-        return self.last_attempt_at + min(longest, first << doublings)
+        return self.last_attempt_at + int(doubled(first, longest, max(1, self.attempts)))
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether the org may be asked now. One that was asked later than now is due: a clock that was ahead has

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfcdc_assets.runtime.doubling import doubled
+
 FORGIVEN_MS = 24 * 3_600_000
 _MOST_TRIES = 32
 
@@ -28,7 +30,7 @@ class InVain:
 
     def until_ms(self, first_ms: int, longest_ms: int) -> int:
         """Return the time before which not to ask: the pauses double from the first to the longest."""
-        return self.at_ms + min(longest_ms, first_ms * 2 ** (self.tries - 1)) if self.tries else 0
+        return self.at_ms + int(doubled(first_ms, longest_ms, self.tries)) if self.tries else 0
 
     def again(self, now_ms: int) -> InVain:
         """Once more; what was long ago does not count."""

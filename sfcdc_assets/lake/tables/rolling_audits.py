@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,8 +21,10 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.times import epoch_ms, utc
 
 NAME = "rolling_audits"
+Row = dict[str, Any]
 KEPT = timedelta(days=30)
-"""How long rows are kept: all of them are read by each run. An entity whose last look is older begins again."""
+"""How long rows are kept: all of them are read by each run. Of each entity the last look, the last one with a window
+and the last one that ended a pass are kept however old."""
 
 ROLLING_AUDITS = pa.schema(
     [
@@ -37,7 +40,8 @@ ROLLING_AUDITS = pa.schema(
     ]
 )
 """`entity_name` is null in rows that only count requests. `up_to_id`: the next window begins with it; empty when the
-last one reached the end. `ended_pass`: this look's window was that one."""
+last one reached the end. `ended_pass`: this look's window was that one, or could not be read, so that others have
+their turn. A look had a window where it ended a pass, or where the next window begins elsewhere than before it."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +82,35 @@ class RollingAudits:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         table = Table.open(warehouse, NAME)
-        self._rows = table.scan().sort_by("at").to_pylist() if table else []
+        self._rows: list[Row] = table.scan().sort_by("at").to_pylist() if table else []
 
     def looks(self) -> dict[str, Look]:
         """Return the last look of each entity."""
-        return {row["entity_name"]: _look(row) for row in self._rows if row["entity_name"]}
+        return {entity: _look(row) for entity, row in self._last_looks().items()}
 
     def passes_ended(self) -> dict[str, int]:
         """Return when the last window of an entity's last whole pass was compared (epoch ms)."""
-        ended = (row for row in self._rows if row["entity_name"] and row["ended_pass"])
-        return {row["entity_name"]: epoch_ms(row["at"]) for row in ended}
+        return {entity: epoch_ms(row["at"]) for entity, row in self._last_passes().items()}
+
+    def windows(self) -> dict[str, int]:
+        """Return when an entity's last window was compared (epoch ms), in the order of these times."""
+        return {entity: epoch_ms(row["at"]) for entity, row in self._last_windows().items()}
+
+    def _last_looks(self) -> dict[str, Row]:
+        return {row["entity_name"]: row for row in self._rows if row["entity_name"]}
+
+    def _last_passes(self) -> dict[str, Row]:
+        return {row["entity_name"]: row for row in self._rows if row["entity_name"] and row["ended_pass"]}
+
+    def _last_windows(self) -> dict[str, Row]:
+        found, begins = dict[str, Row](), dict[str, str]()
+        for row in self._rows:
+            entity, up_to = row["entity_name"], row["up_to_id"]
+            if entity and (row["ended_pass"] or up_to != begins.get(entity, "")):
+                found.pop(entity, None)
+                found[entity] = row
+            begins[entity] = up_to
+        return found
 
     def requests_since(self, at_ms: int) -> int:
         """Count the requests after a time."""
@@ -112,19 +135,23 @@ class RollingAudits:
     def forget_old(self, now_ms: int) -> None:
         """Delete rows that are older than `KEPT`, once there are some that are a day older than that."""
         until = utc(now_ms) - KEPT
+        valid = [each for of in (self._last_looks, self._last_passes, self._last_windows) for each in of().values()]
+        kept = {row["at"] for row in valid if row["at"] < until}
+        gone = [row for row in self._rows if row["at"] < until and row["at"] not in kept]
         table = Table.open(self._warehouse, NAME)
-        if table is not None and self._rows and self._rows[0]["at"] < until - timedelta(days=1):
-            table.delete_rows(f"at < {literal_time(until)}", {})
-            self._rows = [row for row in self._rows if row["at"] >= until]
+        if table is not None and gone and gone[0]["at"] < until - timedelta(days=1):
+            others = f" and at not in ({', '.join(map(literal_time, sorted(kept)))})" if kept else ""
+            table.delete_rows(f"at < {literal_time(until)}{others}", {})
+            self._rows = [row for row in self._rows if row["at"] >= until or row["at"] in kept]
 
     @retry_on_conflict
-    def _append(self, rows: list[dict[str, object]]) -> None:
+    def _append(self, rows: list[Row]) -> None:
         table = Table.open_or_create(self._warehouse, NAME, ROLLING_AUDITS)
         table.append(pa.Table.from_pylist(rows, schema=ROLLING_AUDITS), {}, {})
         self._rows += rows
 
 
-def _row(look: Look, requests: int, maximum: int | None = None, remaining: int | None = None) -> dict[str, object]:
+def _row(look: Look, requests: int, maximum: int | None = None, remaining: int | None = None) -> Row:
     """Return the row of a look, or with no entity one that only counts requests."""
     return {
         "entity_name": look.entity or None,
@@ -139,15 +166,7 @@ def _row(look: Look, requests: int, maximum: int | None = None, remaining: int |
     }
 
 
-def _look(row: dict[str, object]) -> Look:
-    suspicions = tuple(Suspicion(**each) for each in json.loads(str(row["suspicions"])))
-    at = row["at"]
-    assert isinstance(at, datetime)
-    return Look(
-        str(row["entity_name"]),
-        epoch_ms(at),
-        str(row["up_to_id"]),
-        bool(row["ended_pass"]),
-        int(str(row["compared"])),
-        suspicions,
-    )
+def _look(row: Row) -> Look:
+    suspicions = tuple(Suspicion(**each) for each in json.loads(row["suspicions"]))
+    at_ms = epoch_ms(row["at"])
+    return Look(row["entity_name"], at_ms, row["up_to_id"], row["ended_pass"], row["compared"], suspicions)

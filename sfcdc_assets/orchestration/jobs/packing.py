@@ -14,6 +14,7 @@ from sfcdc_assets.orchestration.jobs.run_config import job_of_one_step
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import with_scope
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import SfcdcError, counted
 
 NAME = "pack"
@@ -71,5 +72,4 @@ def _pause_seconds(assets: OrgAssets, instance: dg.DagsterInstance) -> float:
             break
         failures += 1
         ended = max(ended, record.end_time or record.update_timestamp.timestamp())
-    pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** (failures - 1)) if failures else 0
-    return ended + pause - clock.now_ms() / 1000
+    return ended + doubled(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, failures) - clock.now_ms() / 1000

@@ -42,6 +42,7 @@ from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChanne
 from sfcdc_assets.orchestration.sensors.tick_sentences import NAMES_SHOWN, idle_sentence, landed_sentence
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import enumerated
 from sfcdc_assets.settings.channel_kinds import carries_changes, feeds_entities
 
@@ -50,8 +51,8 @@ COPY_SECONDS = 600.0
 LOOK_SECONDS = 30.0
 """How often the tables are looked at when nothing was landed: other processes work on them too."""
 RETRY_SECONDS = 30.0
-"""How long after a failed run the next one of its kind is asked for; after copies that failed several times in a row it
-is twice as long each time."""
+"""How long after a failed run the next one of its kind is asked for. For work that several in a row were asked for and
+failed at, it is twice as long each time: each try takes a login, jobs of Bulk API 2.0 and requests of everybody's."""
 LONGEST_RETRY_SECONDS = 600.0
 FAILURES_COUNTED = 6
 """As many as make the longest pause."""
@@ -149,24 +150,26 @@ def _due_now(
         work[SYNC] += _newly_damaged(states, last_look)
     if not busy[SNAPSHOT] and report.has_checkpoint:
         work[SNAPSHOT] = [state for state in states if state.needs_snapshot]
-    # Each try takes jobs of Bulk API 2.0 and requests of everybody's. What has come since waits for no such pause.
-    copies = frozenset(state.entity for state in work.get(SNAPSHOT, ()))
-    grows = {SNAPSHOT: copies <= last_look.copies_asked_for}
     due_jobs = [
         job
         for job, of in work.items()
-        if of and (retries_at_once or not _failed_just_now(assets, instance, channel, job, grows=grows.get(job, False)))
+        if of
+        and (
+            retries_at_once or not _failed_just_now(assets, instance, channel, job, last_look.asked_for[job].times(of))
+        )
     ]
     requests, no_room = _requests_due(assets, opened, report, due_jobs)
     _note_no_room(opened.warehouse, last_look, no_room, [state.entity for state in work.get(SNAPSHOT, ())])
-    if any(request.job_name == assets.name(SNAPSHOT) for request in requests):
-        last_look.copies_asked_for = copies
-    is_sync_due = any(request.job_name == assets.name(SYNC) for request in requests)
+    asked_for = {assets.short(request.job_name or "") for request in requests}
+    for job in asked_for:
+        last_look.asked_for[job].note(work[job])
     # Who comes once does not wait minutes for a keepalive, and has tables that can be queried; who stays hears it.
     waits = report.has_answered or bool(requests) or not retries_at_once
-    _look_at_cut(opened, states, report, has_work=bool(work[SYNC]), is_sync_due=is_sync_due, waits_for_first=waits)
+    _look_at_cut(
+        opened, states, report, has_work=bool(work[SYNC]), is_sync_due=SYNC in asked_for, waits_for_first=waits
+    )
     events = _of_cuts(assets, instance, opened, looks_back=not (last_look.is_known or retries_at_once))
-    last_look.is_copying = bool(busy[SNAPSHOT]) or any(each.job_name == assets.name(SNAPSHOT) for each in requests)
+    last_look.is_copying = bool(busy[SNAPSHOT]) or SNAPSHOT in asked_for
     last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
@@ -286,19 +289,18 @@ def unfinished_run(
     return living_run(instance, warehouse, assets.name(job), tags, statuses)
 
 
-def _failed_just_now(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, *, grows: bool) -> bool:
+def _failed_just_now(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, times: int) -> bool:
     """Return whether the last run of the job on the channel failed a short time ago: it is tried again, but not at
-    once. With `grows` the pause is longer with each failure in a row."""
+    once. The pause is longer with each failure in a row, of which as many count as the work was asked for."""
     runs = instance.get_run_records(
         dg.RunsFilter(job_name=assets.name(job), tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job)}),
-        limit=FAILURES_COUNTED if grows else 1,
+        limit=min(times, FAILURES_COUNTED),
     )
     failed = list(takewhile(_has_failed, runs))
     if not failed:
         return False
     ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
-    pause = min(RETRY_SECONDS * 2.0 ** (len(failed) - 1), LONGEST_RETRY_SECONDS)
-    return clock.now_ms() / 1000 - ended < pause
+    return clock.now_ms() / 1000 - ended < doubled(RETRY_SECONDS, LONGEST_RETRY_SECONDS, len(failed))
 
 
 def _has_failed(run: dg.RunRecord) -> bool:

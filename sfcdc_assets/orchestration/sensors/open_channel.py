@@ -17,6 +17,8 @@ from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.landing.run_lander import Reading, reader_of, reading_of
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
+from sfcdc_assets.orchestration.jobs.run_config import SNAPSHOT, SYNC
+from sfcdc_assets.orchestration.sensors.asked_for import AskedFor, applied, copied
 from sfcdc_assets.orchestration.sensors.between_ticks import LandingBetweenTicks
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
@@ -51,8 +53,10 @@ class LastLook:
     """The run of another process that has the work of an entity, as far as that was looked at."""
     is_copying: bool = False
     """A run that takes snapshots was asked for, or was at work."""
-    copies_asked_for: frozenset[str] = frozenset()
-    """The entities that the last run of snapshots was asked for."""
+    asked_for: Mapping[str, AskedFor] = field(
+        default_factory=lambda: {SYNC: AskedFor(applied), SNAPSHOT: AskedFor(copied)}
+    )
+    """By job, what its last run was asked for."""
     cut_owed: bool = True
     cut: Cut | None = None
     """The last one that was noted by a tick, and is not reported yet."""

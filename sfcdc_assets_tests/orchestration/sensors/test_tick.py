@@ -15,16 +15,28 @@ import pytest
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.store.runs_at_work import note_at_work
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.landing.poll_timeouts import TICK
+from sfcdc_assets.landing.run_lander import LandedOnly
+from sfcdc_assets.orchestration.jobs.lost_runs import SILENT_SECONDS
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.due import LONGEST_RETRY_SECONDS, LOOK_SECONDS, RETRY_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
+from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
+from sfcdc_assets_tests.orchestration.sensors.code_server import (
+    CodeServer,
+    catch_up,
+    code_servers,
+    landed_through_ms,
+    start_caught_up,
+    want_a_copy,
+)
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
@@ -273,6 +285,79 @@ def server_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
         yield start_caught_up(start)
 
 
+class WithoutAccounts:
+    """The sensor with the runs that it asks for, while each run of `sync` fails at accounts and applies all else."""
+
+    def __init__(self, server: CodeServer, patch: pytest.MonkeyPatch) -> None:
+        self._server, self._patch = server, patch
+        self._contact = str(next(iter(server.stream.org.records("Contact")))["Id"])
+        self.failed_at: list[float] = []
+
+    def pass_time(self, seconds: float) -> None:
+        for _ in range(round(seconds / 10)):
+            for request in self._server.ticks(10, every=10)[0].run_requests or ():
+                catch_up(self._server.stream, {"Contact": CHANNEL}, landed(self._server, request))
+                fail(self._server, request, self._patch)
+                self.failed_at.append(self._server.stream.clock.monotonic())
+
+    def change_a_contact(self) -> None:
+        with self._server.stream.org.transaction() as work:
+            work.update("Contact", self._contact, {"Title": str(self._server.stream.clock())})
+
+    @property
+    def contact_is_applied(self) -> bool:
+        warehouse = self._server.stream.warehouse
+        (state,) = entity_states(warehouse, {"Contact": CHANNEL}, self._server.stream.clock())
+        return not state.has_work
+
+
+def landed(server: CodeServer, request: dg.RunRequest) -> LandedOnly:
+    return LandedOnly(server.stream.warehouse, {CHANNEL: landed_through_ms(request)})
+
+
+def test_an_entity_that_fails_for_an_hour_is_asked_for_after_pauses_that_grow_though_it_changes_meanwhile(
+    server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = WithoutAccounts(server_of_two, monkeypatch)
+    for number in range(60):
+        server_of_two.stream.update(number % 6)
+        runs.pass_time(60)
+    assert 5 < len(runs.failed_at) < 12
+    assert LONGEST_RETRY_SECONDS <= runs.failed_at[-1] - runs.failed_at[-2] <= LONGEST_RETRY_SECONDS + LOOK_SECONDS + 20
+
+
+def test_what_is_new_of_another_entity_does_not_wait_for_the_one_that_fails(
+    server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = WithoutAccounts(server_of_two, monkeypatch)
+    server_of_two.stream.update(1)
+    runs.pass_time(1_200)
+    runs.change_a_contact()
+    runs.pass_time(RETRY_SECONDS + 30)
+    assert runs.contact_is_applied
+    before = len(runs.failed_at)
+    runs.pass_time(120)
+    assert len(runs.failed_at) == before, "and the entity that fails is not asked for more often because of it"
+    runs.change_a_contact()
+    runs.pass_time(20)
+    assert runs.contact_is_applied
+    assert len(runs.failed_at) == before + 1
+
+
+def test_after_a_run_that_was_lost_its_work_is_asked_for_at_once_however_often_it_failed_before(
+    server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = server_of_two
+    runs = WithoutAccounts(server, monkeypatch)
+    server.stream.update(1)
+    runs.pass_time(1_200)
+    tags = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
+    run = run_of(server.instance, ASSETS.name("sync"), tags, dg.DagsterRunStatus.STARTED)
+    note_at_work(server.stream.warehouse, run.run_id, round(Clock().now_ms() - (SILENT_SECONDS + 1) * 1000))
+    server.stream.update(2)
+    assert "sync" in jobs(server.ticks(15))
+
+
 def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_and_what_is_new_is_not(
     server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,7 +385,7 @@ def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_a
     assert len(moments) < 12
     asked_for(moments[-1] + LONGEST_RETRY_SECONDS / 2 - weather.clock.monotonic())
     want_a_copy(weather, "Contact")
-    assert len(asked_for(LOOK_SECONDS + 20)) == 1
+    assert len(asked_for(LOOK_SECONDS)) == 1, "and when it fails it has pauses of its own, which begin short"
 
 
 # -- cuts

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 import pytest
 
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.checks import drift
@@ -100,6 +102,53 @@ def test_overlapping_files_of_an_entity_keep_no_other_from_being_compared(synced
             compared += look(run_of(copy), both, {}, {CHANNEL: copy.now}).compared
             copy.later(600)
         assert set(compared) == {"Account", "Contact"}
+
+
+def test_an_entity_of_many_windows_keeps_no_other_from_being_compared(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rolling_audit, "WINDOW", 2)
+    both, counts = {"Account": CHANNEL, "Contact": CHANNEL}, Counter[str]()
+    with connected(synced) as copy:
+        for _ in range(4):
+            copy.later(24 * 3600)
+            counts += look(run_of(copy), both, {}, {CHANNEL: copy.now}).compared
+    assert counts == {"Account": 4, "Contact": 4}
+
+
+def test_a_window_that_cannot_be_read_once_begins_no_pass_again(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rolling_audit, "WINDOW", 7)
+    with connected(synced) as copy:
+        compare(copy)
+        reached = RollingAudits(copy.warehouse).looks()["Account"].up_to_id
+        copy.later(600)
+        synced.org.unreadable_objects.add("Account")
+        assert compare(copy).failed
+        synced.org.unreadable_objects.clear()
+        assert reached
+        assert RollingAudits(copy.warehouse).looks()["Account"].up_to_id == reached
+        copy.later(600)
+        compare(copy)
+        assert RollingAudits(copy.warehouse).looks()["Account"].up_to_id > reached
+
+
+def test_a_table_that_gets_damaged_meanwhile_does_not_end_the_report_of_the_others(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = CurrentState.open.__func__  # type: ignore[attr-defined]
+
+    def damaged(cls: type[CurrentState], warehouse: Warehouse, entity: str) -> CurrentState | None:
+        if entity == "Contact":
+            raise TableDamaged(f"current_state/{entity}", entity, "a.parquet", "is missing")
+        return cast("CurrentState | None", opened(cls, warehouse, entity))
+
+    monkeypatch.setattr(CurrentState, "open", classmethod(damaged))
+    report = look(run_of(copy), {"Account": CHANNEL, "Contact": CHANNEL}, {}, {CHANNEL: copy.now}, most_looks=2)
+    assert report.compared["Account"] > 0
+    assert "damaged" in str(report.failed)
+    assert report.days_for_all is not None
 
 
 def test_what_differs_is_a_difference_when_the_stream_has_had_the_time_to_tell_of_it(copy: Copy) -> None:

@@ -1,0 +1,1 @@
+"""Comparing tables with the org, as values."""
