@@ -35,8 +35,8 @@ class Reason(StrEnum):
     UNKNOWN_RECORD = "unknown_record"
     """An update of a record that was never seen."""
     DELETED_RECORD = "deleted_record"
-    """An event changes or creates a record that is deleted by its row, or by an event before: only an undelete could.
-    A read without View All may have shown it as deleted. A second delete contradicts nothing, and is not held."""
+    """An event changes or creates a record that is deleted by its row, or by an event before: only an undelete could,
+    and a second delete contradicts nothing. A read without View All may have shown it as deleted."""
     LATE_EVENT = "late_event"
     """An event was committed over a minute before one of the record that came earlier: a second copy of one that was
     never landed, or the org's clock went back. What is newer, the stream does not tell."""
