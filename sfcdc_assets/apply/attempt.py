@@ -59,6 +59,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         read_back_taken=tuple(file.path for file in tables.taken.read_back_files(new_readings)),
         up_to=batch.up_to,
         perhaps_older=batch.older.possible,
+        read_already=batch.older.of_records,
         roll_back_to=planned.roll_back_to,
         token=token,
         all_suspect=planned.all_suspect,

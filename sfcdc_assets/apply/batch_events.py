@@ -1,5 +1,5 @@
 """Which events a batch takes: up to the end of a transaction when there are very many, and none that is older than
-what a copy of the entity stands for."""
+what a copy of the entity stands for, or of a record that was read back what the read-back does."""
 
 from __future__ import annotations
 
@@ -67,14 +67,25 @@ KEPT_AT_MOST = timedelta(days=5)
 which then proves nothing."""
 
 
+STORED = timedelta(minutes=1)
+"""A stream that is followed brings an event within that time of its commit. Read-backs are made all the time, and what
+comes so soon after one is applied on top of it: a record that changes again and again would otherwise be read back
+again and again."""
+
+
 @dataclass(frozen=True)
 class OlderEvents:
     """Positions of events that come after a copy of their entity though they were committed before it: those that it
     stands for (`certain`), and those that it may have been made too early for (`possible`): their transaction may have
-    run on. Of the latter each record says for itself (`timeline/known_changes.py`)."""
+    run on. Of the latter each record says for itself (`timeline/known_changes.py`).
+
+    `of_records`: changes of single records that are as old against a read-back of the record, each as the record's Id,
+    the event's position and the read-back's watermark. `possible` has those that are perhaps.
+    """
 
     certain: frozenset[int] = frozenset()
     possible: frozenset[int] = frozenset()
+    of_records: tuple[tuple[str, int, int], ...] = ()
 
 
 def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequence[int]) -> OlderEvents:
@@ -102,3 +113,25 @@ def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequenc
                 is_older |= position.is_between(broken, watermark) & is_kept & (committed < copy.asked_at)
     certain = frozenset(events.filter(is_older)["position"].to_list())
     return OlderEvents(certain, frozenset(events.filter(was_before)["position"].to_list()) - certain)
+
+
+def older_than_read_backs(events: pl.DataFrame, reads: pl.DataFrame) -> OlderEvents:
+    """Find which changes of the events (`record_ids` besides) are older than a read-back of their record (`reads`:
+    `READ_MOMENTS`), though they come after it.
+
+    A stream that fails, or brings a backlog, keeps no record from being read back: its events come after the read, and
+    would undo what no event reports. A read-back stands for its records alone.
+    """
+    if reads.is_empty() or events.is_empty():
+        return OlderEvents()
+    committed, asked_at = pl.col("commit_timestamp"), pl.col("_asked_at")
+    named = events.select("position", "commit_timestamp", "received_at", pl.col("record_ids").alias("Id")).explode("Id")
+    met = named.join(reads.rename({"_position": "watermark"}), on="Id").filter(
+        pl.col("position") > pl.col("watermark"),
+        pl.col("received_at") >= pl.col("_read_at"),
+        committed.is_between(asked_at - KEPT_AT_MOST, asked_at - STORED, closed="none"),
+    )
+    is_certain = committed < asked_at - LONGEST_TRANSACTION
+    certain = met.filter(is_certain).group_by("Id", "position").agg(pl.col("watermark").min()).sort("position", "Id")
+    possible = frozenset(met.filter(~is_certain)["position"].to_list())
+    return OlderEvents(possible=possible, of_records=tuple(certain.rows()))

@@ -57,7 +57,9 @@ class KeyRangeTask:
     """The last position that is applied; events after it are there only for readings that have their watermark after
     them."""
     perhaps_older: frozenset[int] = frozenset()
-    """Positions of events that may be older than a copy before them."""
+    """Positions of events that may be older than a read before them."""
+    read_already: tuple[tuple[str, int, int], ...] = ()
+    """Changes that a read-back of their record stands for though they come after it (`OlderEvents.of_records`)."""
     roll_back_to: int | None = None
     """Versions after this position are followed again: a snapshot is put in before them."""
     token: str = ""
@@ -77,7 +79,7 @@ class KeyRangeTask:
         concerned = self._concerned(changes, reads)
         parts = [_Part.read(self.filesystem, each, schema, concerned) for each in key_range.parts(concerned)]
         taken = pl.concat([empty_rows(schema), *(part.taken for part in parts)], rechunk=False)
-        timeline = Timeline(self.columns, taken, self.batch, self.perhaps_older)
+        timeline = Timeline(self.columns, taken, self.batch, self.perhaps_older, self.read_already)
         if self.roll_back_to is not None:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)

@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 import polars as pl
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
-from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, OlderEvents, batch_end, older_events
+from sfcdc_assets.apply.batch_events import (
+    LONGEST_TRANSACTION,
+    STORED,
+    OlderEvents,
+    batch_end,
+    older_events,
+    older_than_read_backs,
+)
 from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.key_ranges.key_ranges import (
     KeyRange,
@@ -186,13 +194,21 @@ def _batch(
 
 
 def _older(tables: EntityTables, events: pl.DataFrame) -> OlderEvents:
-    """Find the events that a copy stands for already. In a stream that is followed none is so old, which the log alone
-    shows."""
-    asked_at = tables.taken.asked_at()
-    if asked_at is None or events.filter(pl.col("commit_timestamp") < asked_at).is_empty():
-        return OlderEvents()
-    breaks = [lost.position for lost in lost_checkpoints(tables.warehouse, tables.channel)]
-    return older_events(events, tables.taken.copies(), breaks)
+    """Find what a copy, or a read-back of a record, stands for already. In a stream that is followed nothing is so old,
+    which the log alone shows."""
+    committed = pl.col("commit_timestamp")
+    asked_at, read_back_at = tables.taken.asked_at(), tables.taken.read_back_asked_at()
+    found, of_read_backs = OlderEvents(), OlderEvents()
+    if asked_at is not None and not events.filter(committed < asked_at).is_empty():
+        breaks = [lost.position for lost in lost_checkpoints(tables.warehouse, tables.channel)]
+        found = older_events(events, tables.taken.copies(), breaks)
+    old = events.filter(committed < read_back_at - STORED) if read_back_at is not None else events.clear()
+    if not old.is_empty():
+        first = old["commit_timestamp"].min()
+        assert isinstance(first, datetime)
+        of_read_backs = older_than_read_backs(old, pl.DataFrame(tables.taken.read_moments(first + STORED)))
+    possible = (found.possible | of_read_backs.possible) - found.certain
+    return OlderEvents(found.certain, possible, of_read_backs.of_records)
 
 
 def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:

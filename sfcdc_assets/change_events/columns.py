@@ -37,6 +37,8 @@ CAME_AT_METADATA = b"salesforce.came_at"
 ABSENCES_METADATA = b"salesforce.absences"
 """The times in which the object lacked the field, or hid it: `<since>:<until>`, positions, separated by commas; without
 an end where it still does."""
+FORMULA_METADATA = b"salesforce.formula"
+"""Whether the field is a formula."""
 HASHED_METADATA = b"salesforce.hashed"
 """Id of the key that the column's values are hashed with."""
 SYSTEM_COLUMN_PREFIX = "_"
@@ -86,6 +88,8 @@ class Column:
     """Events before this position were applied when the tables had no such column, and say nothing of it."""
     absences: tuple[Absence, ...] = dataclasses.field(default=(), compare=False)
     """When the object lacked the field, oldest first: the null of an event is none of its value then."""
+    is_formula: bool = dataclasses.field(default=False, compare=False)
+    """Whether the field is a formula: not all changes of its value raise an event (docs/salesforce-streams.md)."""
 
     @property
     def plain_type(self) -> ColumnType:
@@ -137,7 +141,12 @@ def columns(event_schema: Mapping[str, Any], describe: ObjectDescription | None 
     return (ID_COLUMN, *(_column(name, carried[name], described[name]) for name in described if name in carried))
 
 
-PLAIN_METADATA = {SHAPE_METADATA.decode(): "0,0,0", LARGE_TEXT_METADATA.decode(): "false", FIELD_METADATA.decode(): ""}
+PLAIN_METADATA = {
+    SHAPE_METADATA.decode(): "0,0,0",
+    LARGE_TEXT_METADATA.decode(): "false",
+    FIELD_METADATA.decode(): "",
+    FORMULA_METADATA.decode(): "false",
+}
 """What the metadata of a column without these must say where it said something else before: it cannot be unsaid."""
 
 
@@ -181,6 +190,7 @@ def _column_of_arrow_field(field: pa.Field) -> Column:
                 _types_before(metadata.get(TYPES_BEFORE_METADATA, b"").decode()),
                 int(metadata.get(CAME_AT_METADATA, b"0")),
                 _absences(metadata.get(ABSENCES_METADATA, b"").decode()),
+                metadata.get(FORMULA_METADATA) == b"true",
             )
     raise ValueError(f"{field.name} is of type {field.type}, which no column of an entity has")
 
@@ -209,6 +219,8 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
     if column.absences:
         absences = (f"{each.since}:{'' if each.until is None else each.until}" for each in column.absences)
         metadata[ABSENCES_METADATA] = ",".join(absences).encode()
+    if column.is_formula:
+        metadata[FORMULA_METADATA] = b"true"
     if column.kept_from is not None:
         metadata[KEPT_FROM_METADATA] = column.kept_from.encode()
     return metadata
@@ -242,4 +254,5 @@ def _column(name: str, leaf: SchemaField, described: FieldDescription | None) ->
         large_text,
         described.type,
         shape=shape if any(shape) else None,
+        is_formula=described.calculated and described.calculated_formula is not None,
     )

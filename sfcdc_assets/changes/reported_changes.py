@@ -16,7 +16,15 @@ from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.version_columns import IN_ORDER, SYSTEM_COLUMNS
 
 INSERT, UPDATE, DELETE, UNDELETE = "insert", "update", "delete", "undelete"
-OF_A_ROW = ("_is_deleted", "_deleted_reason", "_certain", "_commit_user", "_commit_timestamp", "_position")
+OF_A_ROW = (
+    "_is_deleted",
+    "_deleted_reason",
+    "_certain",
+    "_commit_user",
+    "_commit_timestamp",
+    "_change_origin",
+    "_position",
+)
 """What is reported of a row beside its fields."""
 _ORDER = tuple(name for name in IN_ORDER if name != "Id")
 _SYSTEM = frozenset({*SYSTEM_COLUMNS.names, "_valid_to", "_superseded_at"})
@@ -146,7 +154,7 @@ def no_rows(table: pa.Schema) -> pl.DataFrame:
 
 def columns_read(table: Sequence[str]) -> list[str]:
     """Return the columns of a table that rows are made of."""
-    skipped = {"_transaction_key", "_change_origin", "_changed_fields", "_read_position"}
+    skipped = {"_transaction_key", "_changed_fields", "_read_position"}
     return [name for name in table if name not in skipped]
 
 

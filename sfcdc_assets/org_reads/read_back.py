@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 import polars as pl
@@ -111,7 +112,7 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
     not_believed = set(vanished) if why is not None else set()
     believed = _without(reading.rows, not_believed)
     if believed.num_rows:
-        taken.add_read_back(believed, clock.now_ms())
+        taken.add_read_back(believed, clock.now_ms(), reading.asked_at)
     failed = {
         **reading.refused,
         **dict.fromkeys(reading.stale, "the org's row was older than the record's last event, or not there yet"),
@@ -138,12 +139,14 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
 @dataclass(frozen=True)
 class _Reading:
     """What was read. `rows`: of records that are as new as their `events`; `stale`: ids of those that are not, however
-    often they were read; `refused`: id -> why the org does not give the record."""
+    often they were read; `refused`: id -> why the org does not give the record; `asked_at`: before all of them were
+    read, by the org's own clock."""
 
     rows: pa.Table
     events: pl.DataFrame
     stale: tuple[str, ...]
     refused: Mapping[str, str]
+    asked_at: datetime | None
 
 
 def _read(
@@ -158,6 +161,7 @@ def _read(
     """Read records, those whose rows are older than their last events up to `READS` times. Raises `SfcdcError`."""
     warehouse, session, lag_ms = run.warehouse, run.org.session, longest_lag_ms(run.settings.visibility_seconds)
     described = describe(session, entity).field_names
+    asked_at = session.asked_at
     events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock.now_ms() - lag_ms)
     repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
     fresh: list[pa.Table] = []
@@ -176,7 +180,7 @@ def _read(
         wanted = sorted(stale)
         if not wanted:
             break
-    return _Reading(pa.concat_tables(fresh), events, tuple(wanted), refused)
+    return _Reading(pa.concat_tables(fresh), events, tuple(wanted), refused, asked_at)
 
 
 def _without(rows: pa.Table, record_ids: Collection[str]) -> pa.Table:

@@ -6,10 +6,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests
 
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.foreign_text import unicode_json
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 
@@ -18,6 +21,7 @@ NO_JSON = (ValueError, RecursionError)
 times."""
 
 
+_SECOND = timedelta(seconds=1)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -95,3 +99,13 @@ def hold_body(
         response.close()
         raise
     response._content = b"".join(held)
+
+
+def asked_at(response: requests.Response, began: float) -> datetime | None:
+    """Return when the org was asked by its own clock, UTC: its answer has a date of whole seconds, and took as long as
+    we waited for it since `began` (seconds of our monotonic clock). None of an answer without a date."""
+    try:
+        answered = parsedate_to_datetime(response.headers["Date"]).astimezone(UTC)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return answered - timedelta(seconds=clock.current().monotonic() - began) - _SECOND

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-import requests
-
-from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.answers import json_of, refusal_of
 from sfcdc_assets.salesforce.errors import QueryRefused, UnexpectedAnswer
@@ -26,7 +22,6 @@ MOST_QUERIES = 5
 """In one request."""
 PAGE_ROWS = 2_000
 """Records in one page of a query (SOQL and SOSL Reference, Change the Batch Size in Queries)."""
-_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -59,12 +54,12 @@ def counts(session: OrgSession, queries: Sequence[str]) -> list[int | SfcdcError
 def next_page(session: OrgSession, soql: str, path: str) -> QueryPage:
     """Return the page at a path that the page before has named. Raises `QueryRefused`, also for a locator that has
     expired, and what the session raises."""
-    began, url = clock.current().monotonic(), session.url_of(path)
+    url = session.url_of(path)
     response = session.send("GET", url, repeatable=True)
     if not response.ok:
         refusal = refusal_of(response, "a query")
         raise QueryRefused(soql, refusal.status, refusal.error_code, refusal.message)
-    return _page(url, json_of(response), _asked_at(response, began))
+    return _page(url, json_of(response), session.asked_at)
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class _Answer:
 
 
 def _answers(session: OrgSession, resource: str, queries: Sequence[str]) -> list[_Answer]:
-    version, began = session.version, clock.current().monotonic()
+    version = session.version
     asked = [
         {
             "method": "GET",
@@ -96,7 +91,7 @@ def _answers(session: OrgSession, resource: str, queries: Sequence[str]) -> list
     answers = answer.get("compositeResponse") if isinstance(answer, dict) else None
     if not isinstance(answers, list) or len(answers) != len(queries):
         raise UnexpectedAnswer(url, "it is not the answer to a composite request")
-    at = _asked_at(response, began)
+    at = session.asked_at
     return [
         _Answer(url, soql, each.get("httpStatusCode"), each.get("body"), at)
         if isinstance(each, dict)
@@ -134,12 +129,3 @@ def _page(url: str, answer: Any, asked_at: datetime | None) -> QueryPage:
         raise UnexpectedAnswer(url, "a page that is not the last one names no next page")
     rows = tuple({name: value for name, value in row.items() if name != "attributes"} for row in answer["records"])
     return QueryPage(rows, following, asked_at)
-
-
-def _asked_at(response: requests.Response, began: float) -> datetime | None:
-    """Return when the org was asked: its answer has a date of whole seconds, and took as long as we waited for it."""
-    try:
-        answered = parsedate_to_datetime(response.headers["Date"]).astimezone(UTC)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return answered - timedelta(seconds=clock.current().monotonic() - began) - _SECOND

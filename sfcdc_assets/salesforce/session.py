@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ import simple_salesforce
 
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SettingsError
-from sfcdc_assets.salesforce.answers import json_of, refusal_of, refuses_the_token
+from sfcdc_assets.salesforce.answers import asked_at, json_of, refusal_of, refuses_the_token
 from sfcdc_assets.salesforce.api_version import negotiated_version
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrganizationReplaced, RequestRefused, SessionExpired
 from sfcdc_assets.salesforce.login import Login
@@ -61,6 +62,7 @@ class OrgSession:
         self._version: str | None = None
         self._asked_organization_id: str | None = None
         self._is_taken_for_granted = False
+        self._of_thread = threading.local()
         self.sleep = sleep
 
     def __repr__(self) -> str:
@@ -87,6 +89,12 @@ class OrgSession:
     def calls_of_this_thread(self) -> int:
         """Those of `calls` that this thread has sent: what one of several things that are done at once has cost."""
         return self._transport.calls_of_this_thread
+
+    @property
+    def asked_at(self) -> datetime | None:
+        """The time by the org's own clock, UTC, before it was asked for the answer that this thread had last; None
+        where its answers have no date. What the org had committed by then, every later answer shows."""
+        return getattr(self._of_thread, "asked_at", None)
 
     def token(self, *, refresh: bool = False) -> str:
         """Return the access token; asked for at the first use, and again with `refresh`.
@@ -245,7 +253,10 @@ class OrgSession:
 
     def _send_with(self, token: str, method: str, url: str, options: dict[str, Any]) -> requests.Response:
         headers = {**(options.get("headers") or {}), "Authorization": f"Bearer {token}"}
-        return self._transport.call(method, url, setting=_SETTING, **{**options, "headers": headers})
+        began = clock.current().monotonic()
+        response = self._transport.call(method, url, setting=_SETTING, **{**options, "headers": headers})
+        self._of_thread.asked_at = asked_at(response, began)
+        return response
 
     def _current_login(self) -> Login:
         with self._lock:

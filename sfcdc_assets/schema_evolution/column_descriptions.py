@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from sfcdc_assets.change_events.columns import FORMULA_METADATA, HASHED_METADATA
 from sfcdc_assets.schema_evolution.schema_changes import KEPT_BEFORE, is_retired
 from sfcdc_assets.settings.setting_values import as_set_here
 
@@ -26,7 +27,7 @@ OF_THE_SYSTEM: Mapping[str, str] = {
     "without values; UNKNOWN: one that could not be read; SNAPSHOT, REFETCH, POLL: read from the org; FIELD_HISTORY: "
     "from field history (in history alone); null: a suspect record of which only the Id is known.",
     "_changed_fields": "The columns the version set, or a read showed to differ; null: every one, or not known.",
-    "_certain_fields": "The columns whose values an event or a read has proven; null: all that there were.",
+    "_certain_fields": "The columns whose values an event or a read has proven; null: all there were, but formulas.",
     "_batch": "Number of the batch that wrote the row last; in history, that superseded the version.",
     "_first_batch": "Number of the batch that wrote the record's first version; null: not noted, or only the Id is "
     "known.",
@@ -46,10 +47,10 @@ def column_description(field: pa.Field, labels: Mapping[str, str] | None = None)
         return "Retired: the object no longer has this field; its last values stay."
     if field.name in OF_THE_SYSTEM:
         return OF_THE_SYSTEM[field.name]
-    label = (labels or {}).get(field.name)
-    hashed = (
-        as_set_here("A keyed hash of its values (SFCDC_HASH).")
-        if b"salesforce.hashed" in (field.metadata or {})
-        else ""
-    )
-    return " ".join(part for part in (f"{label.rstrip('.')}." if label else "", hashed) if part) or None
+    label, metadata = (labels or {}).get(field.name), field.metadata or {}
+    parts = [f"{label.rstrip('.')}."] if label else []
+    if metadata.get(FORMULA_METADATA) == b"true":
+        parts.append("A formula: as of the last event that named it, or the last read.")
+    if HASHED_METADATA in metadata:
+        parts.append(as_set_here("A keyed hash of its values (SFCDC_HASH)."))
+    return " ".join(parts) or None

@@ -275,7 +275,7 @@ def _described(column: Column) -> str:
 
 
 def _metadata_differs(old: Column, new: Column) -> bool:
-    then, now = ((c.salesforce_type, c.shape, c.large_text, c.field, c.absences) for c in (old, new))
+    then, now = ((c.salesforce_type, c.shape, c.large_text, c.field, c.absences, c.is_formula) for c in (old, new))
     return then != now
 
 

@@ -31,6 +31,7 @@ from sfcdc_assets.lake.tables import current_state, history
 from sfcdc_assets.sql.text import Rows, name, sql_type, value
 
 TOKENS = "sfcdc_tokens"
+ORIGIN = "_change_origin"
 _ORDER = "_position, _superseded_at, _valid_from, _valid_to, _batch"
 _CERTAIN = "NOT coalesce(_in_doubt, false) AND _certain_fields IS NULL"
 
@@ -67,7 +68,9 @@ _BATCH = "coalesce(TRY_CAST(split_part(CAST(token AS VARCHAR), '.', 5) AS BIGINT
 def _query(tables: Mapping[str, ReadableTable], source: ChangesSource, read: Rows) -> str:
     rows = tables[current_state.LAYER]
     schema, values = changes_schema(rows.schema), [each for each in fields_of(rows.schema) if each.name != "Id"]
-    now = f"SELECT *, {_CERTAIN} AS _certain FROM ({read(rows)}) WHERE {IS_VERSION} AND _batch > {_BATCH}"
+    # The tables of a kept cut may be older than the column, and all views of the cut are created together.
+    origin = "" if ORIGIN in rows.schema.names else f", NULL::VARCHAR AS {ORIGIN}"
+    now = f"SELECT *, {_CERTAIN} AS _certain{origin} FROM ({read(rows)}) WHERE {IS_VERSION} AND _batch > {_BATCH}"
     chains, thens, vanished = _before(tables, source, read, values)
     before = (
         f"first_of_each AS (SELECT * FROM ({' UNION ALL BY NAME '.join(chains)}) "

@@ -35,8 +35,8 @@ class Reason(StrEnum):
     UNKNOWN_RECORD = "unknown_record"
     """An update of a record that was never seen."""
     DELETED_RECORD = "deleted_record"
-    """An event changes or creates a record that is deleted by its row, or by an event before: only an undelete could.
-    A read without View All may have shown it as deleted. A second delete contradicts nothing, and is not held."""
+    """An event changes or creates a record that is deleted by its row, or by an event before: only an undelete could,
+    and a second delete contradicts nothing. A read without View All may have shown it as deleted."""
     LATE_EVENT = "late_event"
     """An event was committed over a minute before one of the record that came earlier: a second copy of one that was
     never landed, or the org's clock went back. What is newer, the stream does not tell."""
@@ -55,8 +55,8 @@ class Reason(StrEnum):
     """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
     group is not known. What the event does tell is applied; what follows waits."""
     SILENT_CHANGE = "silent_change"
-    """An event of another record has changed this one too, or a copy shows the record as of later than an event that
-    came after the copy. The first: the contact of an account that became a person, or the loser of a merge, whose own
+    """An event of another record has changed this one too, or a read shows the record as of later than an event that
+    came after the read. The first: the contact of an account that became a person, or the loser of a merge, whose own
     event says no more than that it is deleted. The second: which of the two is newer, only another read shows."""
     NEW_FIELD = "new_field"
     """A field appeared that records may have had values in before any event reported it."""

@@ -19,7 +19,7 @@ from sfcdc_assets.timeline.absent_fields import without_untold_nulls
 from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.enrichment import contradictions, without_proof
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
-from sfcdc_assets.timeline.known_changes import Known, without_known
+from sfcdc_assets.timeline.known_changes import Known, without_known, without_read
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
 from sfcdc_assets.timeline.resolve import resolve
@@ -77,12 +77,15 @@ class Timeline:
         rows: pl.DataFrame,
         batch: int,
         perhaps_older: frozenset[int] = frozenset(),
+        read_already: Sequence[tuple[str, int, int]] = (),
     ) -> None:
         """`batch` is the number of the batch that all of it is written in; `perhaps_older` are positions of events that
-        came after a copy of their entity and were committed shortly before it."""
+        came after a copy of their entity, or a read-back of their record, and were committed shortly before it;
+        `read_already` changes that were committed long before a read-back: record, position, watermark of the read."""
         self._columns = columns
         self._batch = batch
         self._perhaps_older = perhaps_older
+        self._read_already = read_already
         self._no_changes = empty_rows(CHANGES).with_columns(blocked=pl.lit(False))
         self._no_reads = empty_rows(read_schema(columns)).with_columns(
             read_type=pl.lit(None, pl.String), dated=pl.lit(None, pl.Datetime("us", "UTC"))
@@ -133,7 +136,7 @@ class Timeline:
 
     def follow(self, changes: pl.DataFrame) -> None:
         """Apply changes (`CHANGES`), all of which come after what was followed before."""
-        changes = without_untold_nulls(changes, self._columns)
+        changes = self._news(changes)
         before, known = self.rows, self._known(changes)
         if known is not None:
             changes = known.changes
@@ -159,6 +162,12 @@ class Timeline:
         self.silent += silently_changed(before, resolved.changes, self.rows, self._columns)
         self._texts.append(texts_of_changes(resolved.changes, resolved.rebuilt, self._columns))
 
+    def _news(self, changes: pl.DataFrame) -> pl.DataFrame:
+        """Return the changes that no read-back stands for, with what they tell."""
+        if self._read_already:
+            changes = without_read(self.rows, changes, self._read_already)
+        return without_untold_nulls(changes, self._columns)
+
     def _known(self, changes: pl.DataFrame) -> Known | None:
         """Return what reads have shown of the changes; None where none of them may be older than one."""
         return without_known(self.rows, changes, self._perhaps_older) if self._perhaps_older else None
@@ -166,7 +175,7 @@ class Timeline:
     def block(self, changes: pl.DataFrame) -> None:
         """Block changes that come after an entry about the whole entity: they wait for a read of their record, but for
         those that one has shown already."""
-        changes = without_untold_nulls(changes, self._columns)
+        changes = self._news(changes)
         known = self._known(changes)
         if known is not None:
             shown = pl.concat([known.left_out, known.if_blocked])

@@ -187,7 +187,9 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     A value is certain where a step proves it: an event that sets its column, a create or undelete, a read that shows
     the record. It stays so until an event that changes it without saying to what, or one that cannot be read. Between
     an entry and the read that answers it only what events set is certain: the first one that was blocked leaves nothing
-    of what was known before it. What stands for a position before a column came proves nothing of that, and while the
+    of what was known before it. An event that does not name a formula leaves it open, as not all its changes raise one
+    that does; so all are certain although formulas are not: they would be named in every version of an entity that has
+    one. What stands for a position before a column came proves nothing of that, and while the
     object lacks a field nothing proves its value: the column is open until something does after that.
     """
     steps, count = sources.steps, sources.steps.height
@@ -207,6 +209,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     proves_all = (kind.is_in(SETS_ALL) & (steps["source"] == CHANGE)).to_numpy()
     is_shown = _marked(count, sources.shown["step"])
     known_rows = sources.known_rows
+    leaves_formulas = _leaves_formulas_open(steps)
     of_column: dict[str, Flags] = {}
     whole = np.ones(count, bool)
     for index, column in enumerate(columns):
@@ -217,6 +220,8 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         absence = absent.get(column.name)
         opens = np.zeros(count, bool) if absence is None else absence.opens
         marks[opens] = _OPEN
+        if column.is_formula:
+            marks[leaves_formulas] = _OPEN
         marks[is_shown] = _PROVEN
         cells = sources.cells.get(index)
         if cells is not None:
@@ -234,11 +239,18 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
             marks[absence.is_absent] = _OPEN
             is_missing |= absence.is_absent
         of_column[column.name] = marks[sources.segments.last(marks != _SAYS_NOTHING)] == _PROVEN
-        whole &= of_column[column.name] | is_missing
+        if not column.is_formula:
+            whole &= of_column[column.name] | is_missing
     lists = _lists(of_column, count)
     return pl.DataFrame({"lists": lists, "whole": whole}).select(
         pl.when(~pl.col("whole")).then(pl.col("lists")).alias("_certain_fields")
     )["_certain_fields"]
+
+
+def _leaves_formulas_open(steps: pl.DataFrame) -> Flags:
+    """Return which steps are events that do not carry all that their record has."""
+    carries_all = steps["_change_type"].is_in(SETS_ALL).fill_null(value=False)
+    return ((steps["source"] == CHANGE) & ~carries_all).to_numpy()
 
 
 _SAYS_NOTHING, _UNKNOWN, _PROVEN, _OPEN = -1, 0, 1, 2

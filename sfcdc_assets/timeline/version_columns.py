@@ -50,7 +50,7 @@ what a read told; FIELD_HISTORY of what the org's field history tells of the tim
 record of which nothing but its Id is known. `_changed_fields`: the columns that the version set (UPDATE), or that a
 read showed to differ; null where it set them all, or which is not known.
 `_certain_fields`: the columns whose values are certain because an event or a read has proven them, null for all
-that the tables had at the version's position.
+that the tables had at the version's position, but formulas.
 `_batch`: the batch that wrote the row last, be it a version or only what is said of it (`with_batches`); in `history`
 the one that superseded the version. `_first_batch`: the batch that wrote the record's first version; null for a row of
 an earlier release, and for a record of which only the Id is known."""

@@ -51,6 +51,19 @@ def test_without_describe_types_come_from_the_schemas_docs() -> None:
     )
 
 
+def test_describe_says_which_columns_are_formulas_and_the_tables_remember_it() -> None:
+    rollup = described("NumberOfEmployees", "int") | {"calculated": True}
+    formula = described("AnnualRevenue", "currency") | {"calculated": True, "calculatedFormula": "1 + 1"}
+    found = columns(SCHEMA, described_object([described("Id", "id", 18), rollup, formula]))
+    assert {column.name: column.is_formula for column in found} == {
+        "Id": False,
+        "NumberOfEmployees": False,
+        "AnnualRevenue": True,
+    }
+    again = columns_of_arrow_schema(arrow_schema(found))
+    assert [column.is_formula for column in again] == [column.is_formula for column in found]
+
+
 def test_describe_gives_order_and_types_and_hides_what_it_lacks() -> None:
     describe = described_object(
         [

@@ -130,6 +130,24 @@ def test_what_an_org_was_since_a_position_or_a_time_is_reported_by_its_versions(
         assert asked(org, token) == ({}, token)
 
 
+def test_a_consumer_can_leave_out_the_changes_that_it_made_itself_in_python_and_in_sql(org: EmulatedPipeline) -> None:
+    _, token = asked(org, None)
+    loader = "com/salesforce/api/rest/65.0;client=Loader"
+    own, others, both, *_ = ids(org.org, "Account")
+    changes = ((own, loader), (others, ""), (both, ""), (both, loader))
+    for number, (record_id, origin) in enumerate(changes):
+        with org.org.transaction(change_origin=origin) as work:
+            work.update("Account", record_id, {"Phone": str(number)})
+    org.sync()
+    reported, _ = asked(org, token)
+    origins = {own: loader, others: "", both: loader}
+    assert {key: row["_change_origin"] for key, row in reported.items()} == origins, "of the last change"
+    assert {key: row["_change_origin"] for key, row in in_sql(org, token).items()} == origins
+    versions, _ = changes_since(str(org.warehouse), "Account", token, versions=True)
+    of_others = [row for row in versions.to_pylist() if not (row["_change_origin"] or "").endswith(";client=Loader")]
+    assert sorted(row["Id"] for row in of_others) == sorted([others, both])
+
+
 def test_a_record_is_reported_when_it_becomes_suspect_and_when_it_is_certain_again(org: EmulatedPipeline) -> None:
     _, token = asked(org, None)
     record, *_ = ids(org.org, "Account")

@@ -35,7 +35,8 @@ def row(record_id: str, position: int, of: tuple[str | None, float | None, bool]
     name, amount, deleted = of
     return {
         "Id": record_id, "Name": name, "Amount": amount, "_is_deleted": deleted, "_certain": True,
-        "_commit_user": f"u{position}", "_commit_timestamp": second(position), "_position": position,
+        "_commit_user": f"u{position}", "_commit_timestamp": second(position), "_change_origin": f"o{position}",
+        "_position": position,
         "_superseded_at": ends, "_valid_from": second(position), "_valid_to": second(ends) if ends else None,
         "_batch": 1,
     }  # fmt: skip
@@ -109,7 +110,8 @@ def test_two_calls_report_what_one_over_both_does(states: list[State]) -> None:
         if key in whole:
             # The last row that was reported says when and by whom.
             reported_at = change["_position"]
-            same = {**whole[key], **{n: change[n] for n in ("_position", "_commit_user", "_commit_timestamp")}}
+            of_the_row = ("_position", "_commit_user", "_commit_timestamp", "_change_origin")
+            same = {**whole[key], **{n: change[n] for n in of_the_row}}
             assert {**change, "_position": reported_at} == same
         else:
             assert change["_changed_fields"] in ([], None), "what came and went says nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.tables.formula_values import FormulaValues
+from sfcdc_assets.lake.tables.earlier_formula_values import EarlierFormulaValues
+from sfcdc_assets.lake.tables.formula_values import FormulaValues, values_of_formulas
 from sfcdc_assets.lake.warehouse import Warehouse
 
 TOTAL = Column("Total__c", ColumnType.DOUBLE, salesforce_type="currency")
@@ -102,3 +104,16 @@ def test_what_a_clock_that_was_ahead_has_read_is_old_when_it_was_set_back(wareho
     found = opened(warehouse).values(1, now=NOON, day_began=MIDNIGHT, too_old=NOON - timedelta(days=7), most=2)
     assert (found.before_today, found.too_old) == (1, 1)
     assert [record_id for record_id, _ in found.oldest] == ["a"]
+
+
+def test_a_formula_that_was_made_again_in_another_case_takes_its_columns_place_and_is_read_again(
+    warehouse: Warehouse,
+) -> None:
+    """Two columns that differ by case alone are refused, in this table and in that of earlier values."""
+    values_of_formulas(warehouse, "Account", COLUMNS, 1, {}, NOON).commit(read(NOON, a=1.0), [], {})
+    EarlierFormulaValues(warehouse, "Account", row_schema(COLUMNS)).keep(read(NOON, a=1.0), read(NOON + HOUR, a=2.0))
+    recased = (ID_COLUMN, replace(TOTAL, name="TOTAL__c"))
+    values = values_of_formulas(warehouse, "Account", recased, 2, {}, NOON + HOUR)
+    assert [column.name for column in values.columns] == ["Id", "TOTAL__c"]
+    assert values.table.count() == 0
+    EarlierFormulaValues(warehouse, "Account", row_schema(recased))

@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfcdc_assets.key_ranges import key_ranges
+from sfcdc_assets.key_ranges.key_ranges import overlapping
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import ConcurrentCommit
+from sfcdc_assets.lake.maintenance import separate as separate_module
+from sfcdc_assets.lake.maintenance.separate import separate
 from sfcdc_assets.lake.tables.current_state import id_ranges
 from sfcdc_assets.lake.tables.rows_by_id import put_rows
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -77,6 +81,46 @@ def test_files_that_another_client_left_overlapping_are_separated(tmp_path: Path
     put(warehouse, {"004": 2, "005": 2, "006": 2}, ["012"], 1)
     assert found(warehouse) == {"001": 1, "009": 1, "004": 2, "005": 2, "006": 2}
     assert len(opened(warehouse).files()) == 1
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than five rows are too many to hold."""
+    for module, name in ((key_ranges, "MAX_ROWS"), (key_ranges, "TARGET_ROWS"), (separate_module, "TARGET_ROWS")):
+        monkeypatch.setattr(module, name, 5)
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_of_files_that_overlap_and_are_too_many_to_hold_only_those_with_the_records_are_written_again(
+    tmp_path: Path,
+) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    expected: dict[str, int | None] = {}
+    for first in range(4):
+        values = {f"{number:03d}": 1 for number in range(first, 20, 4)}
+        opened(warehouse).append(rows(values), {}, {})
+        expected |= values
+    before = {file.path for file in opened(warehouse).files()}
+    put(warehouse, {"005": 2, "0055": 2}, ["009"], 1)
+    assert len(before & {file.path for file in opened(warehouse).files()}) == 3
+    put(warehouse, {"0077": 3}, [], 2)
+    assert len(before & {file.path for file in opened(warehouse).files()}) == 3, "a new record is in none of them"
+    expected |= {"005": 2, "0055": 2, "0077": 3}
+    expected.pop("009")
+    assert found(warehouse) == expected
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_maintenance_separates_them_in_pieces_and_the_log_keeps_what_it_kept_of_each(tmp_path: Path) -> None:
+    warehouse = Warehouse(str(tmp_path))
+    for first in range(4):
+        opened(warehouse).append(rows({f"{number:03d}": number for number in range(first, 20, 4)}), {}, {})
+    before = found(warehouse)
+    assert separate(warehouse, NAME).files >= 4
+    assert found(warehouse) == before
+    files = opened(warehouse).files()
+    assert all(len(group) == 1 for group in overlapping(id_ranges(files)))
+    assert all(file.rows <= 5 and file.statistics.get("max.Id") for file in files)
 
 
 def test_a_writer_that_was_overtaken_leaves_neither_rows_nor_files(tmp_path: Path) -> None:

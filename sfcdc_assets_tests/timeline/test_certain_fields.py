@@ -242,3 +242,22 @@ def test_a_read_that_does_not_show_a_hidden_field_leaves_it_open() -> None:
     shown = read_back(timeline(CREATED, columns=ABSENT), row_read, columns=ABSENT)
     later = follow(shown.rows, change("a", 7, Count=8), columns=ABSENT)
     assert [ALL - certain(each) for each in versions(shown, later)] == [set(), {"Amount"}]
+
+
+def test_a_formula_is_certain_only_where_an_event_names_it_or_a_read_shows_it() -> None:
+    """Not all its changes raise an event. By itself it puts no version in doubt: each of its entity would be."""
+    columns = tuple(replace(column, is_formula=column.name == "Amount") for column in COLUMNS)
+    events = (
+        CREATED,
+        change("a", 2, Count=8),
+        change("a", 3, missing="Name", unproven=["Name"], Count=9),
+        change("a", 4, missing="Name", unproven=["Name"], Amount=3.0),
+    )
+    together = timeline(*events[:2], columns=columns)
+    assert [each["_certain_fields"] for each in versions(together)] == [None, None]
+    third = follow(together.rows, events[2], columns=columns)
+    fourth = follow(third.rows.with_columns(_in_doubt=False), events[3], columns=columns)
+    assert certain(row(third)) == ALL - {"Name", "Amount"}
+    assert certain(row(fourth)) == ALL - {"Name"}
+    shown = read_back(fourth, read("a", 5, 4, Name="x", Amount=4.0, Count=9), columns=columns)
+    assert certain(row(shown)) == ALL

@@ -1,4 +1,4 @@
-"""Separate key-range files whose Ids overlap, as another client's OPTIMIZE or Z-ORDER leaves them.
+"""Separate files of one table whose Ids overlap, as another client's OPTIMIZE or Z-ORDER leaves them.
 
 Each step writes a bounded piece again, in a commit of its own, beside batches that go on. Files that overlap and that a
 task may hold together are merged. Of more, each file is cut where the Ids of all are cut into as many parts (a
@@ -8,6 +8,7 @@ each further power of `FAN_OUT`, and in the end no two files share an Id.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 from pyarrow import fs
 
-from sfcdc_assets.key_ranges.data_file import WrittenKeyRange, write_files
+from sfcdc_assets.key_ranges.data_file import write_files
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.key_ranges.key_ranges import (
     TARGET_BYTES,
@@ -31,9 +32,11 @@ from sfcdc_assets.key_ranges.key_ranges import (
 from sfcdc_assets.key_ranges.range_rows import conformed, parts_of
 from sfcdc_assets.key_ranges.sample import look_into_file
 from sfcdc_assets.lake.delta.data_files import NewFile, PackedFiles
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.maintenance.pack import Packed, RowsMissing, commit_packed, report_damage
 from sfcdc_assets.lake.tables import current_state
-from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.current_state import id_ranges
+from sfcdc_assets.lake.tables.rows_by_id import write_range
 from sfcdc_assets.lake.warehouse import Warehouse
 
 FAN_OUT = 32
@@ -73,36 +76,35 @@ def _crossed(file: IdRange, cuts: set[str]) -> tuple[str, ...]:
     return tuple(sorted(cut for cut in cuts if file.first < cut <= file.last))
 
 
-def separate(warehouse: Warehouse, entity: str) -> Packed:
-    """Separate the files of the entity's `current_state`; how many were written again as how many. Others may be at
-    work: a file that they replaced meanwhile is left to them. Raises `TableDamaged`, `RowsMissing`, `TableNotWritten`,
-    and `ConcurrentCommit` when others were first ten times."""
-    name, done = current_state.name_of(entity), Packed()
-    filesystem, cuts = warehouse.filesystem(name), set[str]()
+def separate(warehouse: Warehouse, name: str) -> Packed:
+    """Separate the files of a table with one row a record (`current_state`, `formula_values`); how many were written
+    again as how many. Others may be at work: a file that they replaced meanwhile is left to them. Raises
+    `TableDamaged`, `RowsMissing`, `TableNotWritten`, and `ConcurrentCommit` when others were first ten times."""
+    filesystem, cuts, done = warehouse.filesystem(name), set[str](), Packed()
 
     def sample_of(file: IdRange) -> Sequence[str]:
         return look_into_file(file.path, filesystem, None).sample
 
     for _ in range(MOST_STEPS):
-        state = CurrentState.open(warehouse, entity)
-        files = state.files() if state is not None else {}
+        table = Table.open(warehouse, name)
+        files = {file.path: file for file in table.files()} if table is not None else {}
         with report_damage(warehouse.root, name, filesystem, list(files.values())):
             step = next_step(id_ranges(list(files.values())), cuts, sample_of)
-            if state is None or step is None:
+            if table is None or step is None:
                 return done
-            written = _all_or_none(filesystem, _written_again(filesystem, step, state.schema))
-        added = [NewFile(each.path, each.size, each.statistics) for each in written]
+            added = _all_or_none(filesystem, _written_again(filesystem, step, table))
         removed = [files[file.path] for file in step.files]
-        expected, found = sum(file.rows for file in removed), sum(each.rows for each in written)
+        expected = sum(file.rows for file in removed)
+        found = sum(json.loads(each.statistics)["numRecords"] for each in added)
         if found != expected:
             raise RowsMissing(removed[0].path, expected, found)
         done += commit_packed(warehouse, name, [PackedFiles(added, removed)], filesystem)
     return done
 
 
-def _written_again(filesystem: fs.FileSystem, step: Step, schema: pa.Schema) -> Iterator[WrittenKeyRange]:
+def _written_again(filesystem: fs.FileSystem, step: Step, table: Table) -> Iterator[NewFile]:
     """Yield the files of a step; no more rows are held than one task may hold."""
-    shape, plain = empty_rows(schema).schema, pa.schema([field.remove_metadata() for field in schema])
+    shape = empty_rows(table.schema).schema
     held: list[pl.DataFrame] = []
     most = _rows_at_once(step.files[0]) if step.cuts else 1 + sum(file.rows for file in step.files)
     for file in step.files:
@@ -110,15 +112,15 @@ def _written_again(filesystem: fs.FileSystem, step: Step, schema: pa.Schema) -> 
             for rows in parts_of(source, shape):
                 held.append(conformed(rows, shape))
                 if sum(each.height for each in held) >= most:
-                    yield from _parted(held, step.cuts, filesystem, plain)
+                    yield from _parted(held, step.cuts, filesystem, table)
                     held = []
     if held:
-        yield from _parted(held, step.cuts, filesystem, plain)
+        yield from _parted(held, step.cuts, filesystem, table)
 
 
-def _all_or_none(filesystem: fs.FileSystem, files: Iterator[WrittenKeyRange]) -> list[WrittenKeyRange]:
+def _all_or_none(filesystem: fs.FileSystem, files: Iterator[NewFile]) -> list[NewFile]:
     """Return the files; should one of them not be written, none stays."""
-    written: list[WrittenKeyRange] = []
+    written: list[NewFile] = []
     try:
         written.extend(files)
     except BaseException:
@@ -134,9 +136,15 @@ def _rows_at_once(file: IdRange) -> int:
 
 
 def _parted(
-    held: Sequence[pl.DataFrame], cuts: Sequence[str], filesystem: fs.FileSystem, schema: pa.Schema
-) -> Iterator[WrittenKeyRange]:
+    held: Sequence[pl.DataFrame], cuts: Sequence[str], filesystem: fs.FileSystem, table: Table
+) -> Iterator[NewFile]:
+    plain = pa.schema([field.remove_metadata() for field in table.schema])
     rows = pl.concat(held).sort("Id")
     ends = [0, *(int(rows["Id"].search_sorted(cut, side="left")) for cut in cuts), rows.height]
     for begin, end in pairwise(ends):
-        yield from write_files(rows.slice(begin, end - begin).to_arrow().cast(schema), filesystem)
+        part = rows.slice(begin, end - begin)
+        if table.name.startswith(f"{current_state.LAYER}/"):
+            for each in write_files(part.to_arrow().cast(plain), filesystem):
+                yield NewFile(each.path, each.size, each.statistics)
+        elif part.height:
+            yield write_range(table, filesystem, part)

@@ -134,10 +134,12 @@ class TableUpkeep:
         return done
 
     def _look_after_rows(self, done: TableDone) -> TableDone:
-        if not self.table.name.startswith(f"{current_state.LAYER}/"):
+        is_state = self.table.name.startswith(f"{current_state.LAYER}/")
+        if not is_state and not self.table.name.startswith(f"{formula_values.LAYER}/"):
             return done
-        self._note_counts()
-        separated = separate(self.warehouse, self._entity)
+        if is_state:
+            self._note_counts()
+        separated = separate(self.warehouse, self.table.name)
         return replace(done, separated=separated.files, given_up=separated.given_up)
 
     def _pack(self, done: TableDone) -> TableDone:

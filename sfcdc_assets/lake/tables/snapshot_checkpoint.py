@@ -44,6 +44,8 @@ class SnapshotCheckpoint:
     """The last that was not believed."""
     read_back: int = stored_as("refetch")
     """The last read-back."""
+    read_back_asked_at: int = 0
+    """When it was asked for by the org's own clock, epoch ms."""
     whole: int = 0
     """The last that was read to its end, counted or not; `rows` are its rows."""
     rows: int = stored_as("rows of whole")

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfcdc_assets.lake.delta.conditions import literal_time
 from sfcdc_assets.lake.delta.data_files import DataFile
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.poll_mark import PollMark
@@ -20,6 +21,9 @@ from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import IdWindow
 
 READ_BACK = 0
+ASKED_AT = "_asked_at"
+"""The column of a row read back that says, by the org's own clock, before when what the org had committed is in it;
+null in all other rows, and where that is not known."""
 SEEN_UNTIL = "_seen_until"
 """The column of a polled row that says up to when the polls before had seen all changes of the object; null in all
 other rows."""
@@ -60,6 +64,17 @@ class Copied:
     position: int
     asked_at: datetime
     begun_at: datetime
+
+
+READ_MOMENTS = pa.schema(
+    [
+        ("Id", pa.string()),
+        ("_position", pa.int64()),
+        (ASKED_AT, pa.timestamp("us", "UTC")),
+        ("_read_at", pa.timestamp("us", "UTC")),
+    ]
+)
+"""Of a record that was read back: the watermark, and when it was asked for, by the org's clock and by ours."""
 
 
 class SnapshotReads:
@@ -184,6 +199,20 @@ class SnapshotReads:
             found.setdefault(reading, set()).add(row["Id"])
             seen[reading] = row[SEEN_UNTIL].astimezone(UTC) if row[SEEN_UNTIL] is not None else None
         return tuple(ReadBack(each[1], each[0], frozenset(found[each]), seen[each]) for each in sorted(found))
+
+    def read_back_asked_at(self) -> datetime | None:
+        """Return when records were last read back, by the org's own clock; from the log alone. None where that is not
+        known."""
+        asked_at = self.checkpoint().read_back_asked_at
+        return utc(asked_at) if asked_at else None
+
+    def read_moments(self, after: datetime) -> pa.Table:
+        """Return when records were read back (`READ_MOMENTS`), of readings that the org was asked for after a time by
+        its own clock. Polls are none: what they read has no events."""
+        if ASKED_AT not in self.table.schema.names:
+            return READ_MOMENTS.empty_table()
+        wanted = f"_snapshot = {READ_BACK} and {ASKED_AT} > {literal_time(after)}"
+        return self.table.scan(READ_MOMENTS.names, wanted).cast(READ_MOMENTS)
 
     def read_since(self, after: int) -> pa.ChunkedArray:
         """Return when rows were read, one by one or by polls, in read-backs numbered higher than `after`."""

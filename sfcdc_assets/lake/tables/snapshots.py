@@ -33,8 +33,9 @@ from sfcdc_assets.lake.tables.snapshot_checkpoint import (
     entries_of,
     has_watermark_on,
 )
-from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK, SEEN_UNTIL, CompleteSnapshot, SnapshotReads
+from sfcdc_assets.lake.tables.snapshot_reads import ASKED_AT, READ_BACK, SEEN_UNTIL, CompleteSnapshot, SnapshotReads
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.timeline.read_rows import READ_COLUMNS, read_schema
 from sfcdc_assets.timeline.untrusted_rows import UntrustedRecord
@@ -47,11 +48,17 @@ PAGES = "pages"
 """Transaction of every commit of a page: one that was begun before records were erased is refused by it."""
 
 READ_OF_COLUMNS = pa.schema(
-    [("_refetch", pa.int64()), ("_snapshot", pa.int32()), (SEEN_UNTIL, pa.timestamp("us", "UTC")), _ENTRY_FIELD]
+    [
+        ("_refetch", pa.int64()),
+        ("_snapshot", pa.int32()),
+        (SEEN_UNTIL, pa.timestamp("us", "UTC")),
+        (ASKED_AT, pa.timestamp("us", "UTC")),
+        _ENTRY_FIELD,
+    ]
 )
 """`_snapshot` is the number of the snapshot a row belongs to, 0 for rows read back one by one; those have the number of
-their reading in `_refetch`, and polled ones `_seen_until`. `_entry` is null but in the rows that say what is known of a
-snapshot."""
+their reading in `_refetch`, and when the org was asked in `_asked_at`; polled ones have `_seen_until`. `_entry` is null
+but in the rows that say what is known of a snapshot."""
 
 
 def name_of(entity: str) -> str:
@@ -96,7 +103,7 @@ class Snapshots(SnapshotReads):
             name_of(entity),
             schema,
             partition_by=["_snapshot"],
-            statistics_on=["Id", "_position", "_refetch"],
+            statistics_on=["Id", "_position", "_refetch", ASKED_AT],
         )
         return cls(table, warehouse)
 
@@ -175,9 +182,11 @@ class Snapshots(SnapshotReads):
         self._count(replace(entries_of(self.table)[number], counts=True), self.checkpoint(), now_ms, [], channel)
         return self.complete()
 
-    def add_read_back(self, rows: pa.Table, now_ms: int) -> int:
-        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the read-back they are."""
-        return self._add_reading(rows, now_ms, None, {})
+    def add_read_back(self, rows: pa.Table, now_ms: int, asked_at: datetime | None = None) -> int:
+        """Rows read back up to `now_ms` (Id, columns, `READ_COLUMNS`); returns the number of the read-back they are.
+        `asked_at`: before they were read, by the org's own clock, UTC."""
+        moment = {"read_back_asked_at": epoch_ms(asked_at)} if asked_at is not None else {}
+        return self._add_reading(rows, now_ms, None, moment, asked_at)
 
     def add_poll(self, rows: pa.Table, now_ms: int, mark: PollMark, seen_until: datetime) -> int:
         """Add rows that a poll has read (as for `add_read_back`), and how far it has come, in one commit; returns the
@@ -205,17 +214,29 @@ class Snapshots(SnapshotReads):
             rows = rows.set_column(place, rows.schema.field(place), pa.array(unread, rows.schema.field(place).type))
         kept = rows.select([name for name in rows.column_names if name in self.table.schema.names])
         whole = pa.concat_tables([self.table.schema.empty_table(), kept], promote_options="default")
-        self._append(self._without_erased(whole), {"refetch": last, "read_at": present.read_at()})
+        versions = {"refetch": last, "read_at": present.read_at()}
+        asked_at = present.read_back_asked_at()
+        if asked_at is not None:
+            versions["read_back_asked_at"] = epoch_ms(asked_at)
+        self._append(self._without_erased(whole), versions)
 
     def _add_reading(
-        self, rows: pa.Table, now_ms: int, seen_until: datetime | None, versions: Mapping[str, int]
+        self,
+        rows: pa.Table,
+        now_ms: int,
+        seen_until: datetime | None,
+        versions: Mapping[str, int],
+        asked_at: datetime | None = None,
     ) -> int:
         rows = self._without_erased(rows)
+        # A table of an earlier release has no column for it.
+        self.table.add_columns([each for each in READ_OF_COLUMNS if each.name not in self.table.schema.names])
         number, count = self.last_read_back() + 1, len(rows)
         rows = rows.append_column("_refetch", pa.repeat(pa.scalar(number, pa.int64()), count))
         rows = rows.append_column("_snapshot", pa.repeat(pa.scalar(READ_BACK, pa.int32()), count))
-        seen = pa.scalar(seen_until, READ_OF_COLUMNS.field(SEEN_UNTIL).type)
-        rows = rows.append_column(READ_OF_COLUMNS.field(SEEN_UNTIL), pa.repeat(seen, count))
+        for name, moment in ((SEEN_UNTIL, seen_until), (ASKED_AT, asked_at)):
+            column = READ_OF_COLUMNS.field(name)
+            rows = rows.append_column(column, pa.repeat(pa.scalar(moment, column.type), count))
         rows = rows.append_column(_ENTRY_FIELD, pa.nulls(count, pa.string()))
         self._append(rows, {"refetch": number, "read_at": now_ms, **versions})
         return number

@@ -263,7 +263,7 @@ def test_a_file_that_a_batch_replaced_meanwhile_is_left_to_it(life: QuietLife, m
         return commit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(separate_module, "commit_packed", after_a_batch)
-    assert separate(life.warehouse, ENTITY).given_up >= 1
+    assert separate(life.warehouse, STATE).given_up >= 1
     assert_apart(life)
     life.catch_up()
     life.assert_equal()

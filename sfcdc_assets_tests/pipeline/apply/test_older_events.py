@@ -9,16 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.landing import land as land_module
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.stepwise import connected
+from sfcdc_assets_tests.pipeline.story import RETRIEVE
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
@@ -119,6 +123,37 @@ def test_an_event_of_shortly_before_a_copy_does_not_undo_what_the_copy_shows_of_
     pipeline.assert_equal_to_the_org()
     (entry,) = pipeline.scan("gap_reconciliation/Account")
     assert (entry["record_id"], entry["reason"], entry["status"]) == (record_id, "silent_change", "healed")
+
+
+def test_a_backlog_does_not_undo_what_a_read_back_showed_while_it_was_not_landed_yet(
+    make_pipeline: MakePipeline,
+) -> None:
+    """The stream fails, and read-backs go on: events that were committed before one come after it. Each record says for
+    itself what it was read back for."""
+    pipeline = make_pipeline("Account", records=5)
+    record_id, other = ids(pipeline.org, "Account")[:2]
+    pipeline.sync()
+    pipeline.server.faults.arm(Fault.INTERNAL_ERROR)  # the event says no more than that the record changed
+    with pipeline.org.transaction() as work:
+        work.update("Account", record_id, {"Phone": "12345"})
+    pipeline.server.rest_faults.arm(RestFault.UNAVAILABLE, 1_000, path=RETRIEVE)
+    pipeline.sync()
+    pipeline.server.faults.arm(Fault.CALL_REFUSED, 10_000, code="service.unavailable")
+    with pipeline.org.transaction() as work:
+        work.update("Account", record_id, {"Name": "told by an event"})
+        work.update("Account", other, {"Name": "of the same transaction"})
+    clock.sleep(3600)
+    silently(pipeline, record_id, "told by none")
+    pipeline.server.rest_faults.disarm(RestFault.UNAVAILABLE)
+    with pytest.raises(SfcdcError, match=r"service\.unavailable"):
+        pipeline.sync()
+    assert pipeline.rows("Account")[record_id]["Name"] == "told by none"
+    pipeline.server.faults.disarm(Fault.CALL_REFUSED)
+    clock.sleep(600)
+    set_name(pipeline, ids(pipeline.org, "Account")[2], "new")
+    pipeline.sync()
+    assert pipeline.rows("Account")[other]["Name"] == "of the same transaction"
+    pipeline.assert_equal_to_the_org()
 
 
 def silently(pipeline: EmulatedPipeline, record_id: str, name: str, **stamps: int) -> None:

@@ -8,8 +8,9 @@ import hypothesis.strategies as st
 import polars as pl
 from hypothesis import given
 
-from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, OlderEvents, older_events
-from sfcdc_assets.lake.tables.snapshot_reads import Copied
+from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION, OlderEvents, older_events, older_than_read_backs
+from sfcdc_assets.lake.tables.snapshot_reads import READ_MOMENTS, Copied
+from sfcdc_assets.timeline.known_changes import without_read
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 OURS = timedelta(days=-400)
@@ -83,3 +84,44 @@ def test_what_is_left_out_is_in_a_copy_and_more_copies_leave_out_no_less(
         is_answered = is_long_before or any(copy.position >= position for copy in copies)
         assert is_answered or position in both.possible, "a read answers for it, or its record says"
     assert older_events(found, copies[:1], sorted(breaks)).certain <= older
+
+
+def read_back(record_id: str, position: int, minutes: float) -> tuple[str, int, datetime, datetime]:
+    return record_id, position, at(minutes), at(minutes) + OURS
+
+
+def of_records(found: pl.DataFrame, *records: list[str]) -> pl.DataFrame:
+    return found.with_columns(record_ids=pl.Series(records, dtype=pl.List(pl.String)))
+
+
+def moments(*each: tuple[str, int, datetime, datetime]) -> pl.DataFrame:
+    return pl.DataFrame(each, schema=READ_MOMENTS.names, orient="row")
+
+
+def test_a_read_back_stands_for_older_changes_of_its_record_and_of_no_other() -> None:
+    found = of_records(events((2, -90, 1), (3, -90, 1)), ["a", "b"], ["b"])
+    assert older_than_read_backs(found, moments(read_back("a", 1, 0))) == OlderEvents(of_records=(("a", 2, 1),))
+
+
+def test_what_came_before_a_read_back_or_was_committed_after_it_is_applied_on_top_of_it() -> None:
+    found = of_records(events((1, -90, 1), (2, -90, -1), (3, 1, 2)), ["a"], ["a"], ["a"])
+    assert older_than_read_backs(found, moments(read_back("a", 1, 0))) == OlderEvents()
+
+
+def test_a_record_says_for_itself_what_it_is_against_an_event_of_shortly_before_its_read_back() -> None:
+    found = of_records(events((2, -10, 1), (3, -0.5, 1)), ["a"], ["a"])
+    older = older_than_read_backs(found, moments(read_back("a", 1, 0)))
+    assert older == OlderEvents(possible=frozenset({2})), "a stream that is followed is as late as the other one"
+
+
+def test_of_several_read_backs_the_first_that_stands_for_a_change_is_named() -> None:
+    found = of_records(events((7, -90, 20)), ["a"])
+    reads = moments(read_back("a", 5, 10), read_back("a", 3, 0), read_back("a", 1, -89))
+    assert older_than_read_backs(found, reads) == OlderEvents(of_records=(("a", 7, 3),))
+
+
+def test_a_read_back_that_its_row_was_ahead_of_leaves_no_change_out() -> None:
+    rows = pl.DataFrame({"Id": ["a", "b", "c"], "_read_position": [3, 2, None]})
+    changes = pl.DataFrame({"record_id": ["a", "b", "c", "a"], "position": [7, 7, 7, 8]})
+    left = without_read(rows, changes, [("a", 7, 3), ("b", 7, 3), ("c", 7, 3), ("d", 7, 3)])
+    assert left.rows() == [("b", 7), ("c", 7), ("a", 8)]

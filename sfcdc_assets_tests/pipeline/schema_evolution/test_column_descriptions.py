@@ -20,5 +20,7 @@ def test_a_field_has_its_label_and_what_became_of_it() -> None:
     assert column_description(pa.field("Site", pa.string()), labels) is None
     hashed = pa.field("Phone", pa.string(), metadata={"salesforce.hashed": "1"})
     assert column_description(hashed, labels) == "Phone. A keyed hash of its values (SFCDC_HASH)."
+    formula = pa.field("Score__c", pa.float64(), metadata={"salesforce.formula": "true"})
+    assert column_description(formula) == "A formula: as of the last event that named it, or the last read."
     kept = column_description(pa.field("Rank__c__before_1", pa.string()), labels)
     assert kept == "Values of Rank__c from before its type changed, which do not convert."
