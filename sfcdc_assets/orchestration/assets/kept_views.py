@@ -7,8 +7,8 @@ up no sync.
 import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.jobs.failed_runs import IN_VAIN, seconds_after_failures
 from sfcdc_assets.orchestration.org_assets import OrgAssets
-from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.sql.kept_views import are_kept, keep_views, stand
 
@@ -68,7 +68,7 @@ def build_kept_views(assets: OrgAssets) -> dg.Definitions:
             failed = _failed(context.instance, job.name)
             if failed is None:
                 return dg.SkipReason("The views are of the newest cut.")
-            if clock.now_ms() / 1000 - failed.create_timestamp.timestamp() < AGAIN_SECONDS:
+            if seconds_after_failures(context.instance, job.name, AGAIN_SECONDS, AGAIN_SECONDS) > 0:
                 return dg.SkipReason(f"The views could not be written (run {failed.dagster_run.run_id[:8]}).")
             return dg.RunRequest(run_key=f"{found} after {failed.dagster_run.run_id}")
         context.update_cursor(found)
@@ -78,7 +78,6 @@ def build_kept_views(assets: OrgAssets) -> dg.Definitions:
 
 
 def _failed(instance: dg.DagsterInstance, job: str) -> dg.RunRecord | None:
-    """Return the newest run of a job, where it has failed."""
+    """Return the newest run of a job, where it has not done its work."""
     newest = next(iter(instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)), None)
-    ended_in_vain = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-    return newest if newest is not None and newest.dagster_run.status in ended_in_vain else None
+    return newest if newest is not None and newest.dagster_run.status in IN_VAIN else None

@@ -7,13 +7,13 @@ for it.
 import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
 from sfcdc_assets.orchestration.jobs.lost_runs import living_run
 from sfcdc_assets.orchestration.jobs.run_config import LONG, job_of_one_step
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import opened_run, with_scope
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.org_reads.formula_round import due_entities, refresh_all
-from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError, counted
 from sfcdc_assets.settings.settings import Settings
 
@@ -55,18 +55,10 @@ def why_not_read(
     try:
         if living_run(instance, warehouse, assets.name(NAME)) is not None:
             return "A run is at work."
-        pause = _pause_seconds(assets, instance)
+        pause = seconds_after_failures(instance, assets.name(NAME), PAUSE_SECONDS, PAUSE_SECONDS)
         if pause > 0:
             return f"The last run failed; the next one is due in {pause:.0f} s."
         due = due_entities(RunContext(warehouse=warehouse, settings=settings))
     except SfcdcError as error:
         return str(error)
     return None if due else "No entity is due."
-
-
-def _pause_seconds(assets: OrgAssets, instance: dg.DagsterInstance) -> float:
-    for record in instance.get_run_records(dg.RunsFilter(job_name=assets.name(NAME)), limit=1):
-        if record.dagster_run.status == dg.DagsterRunStatus.FAILURE:
-            ended = record.end_time or record.update_timestamp.timestamp()
-            return ended + PAUSE_SECONDS - clock.now_ms() / 1000
-    return 0.0

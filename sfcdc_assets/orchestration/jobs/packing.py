@@ -8,13 +8,12 @@ import dagster as dg
 
 from sfcdc_assets.lake.maintenance.pack_by_count import MANY_FILES, files_to_pack, pack_where_many
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
 from sfcdc_assets.orchestration.jobs.lost_runs import living_run
 from sfcdc_assets.orchestration.jobs.maintenance import MAINTAIN, report
 from sfcdc_assets.orchestration.jobs.run_config import job_of_one_step
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import with_scope
-from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import SfcdcError, counted
 
 NAME = "pack"
@@ -23,7 +22,6 @@ LOOK_SECONDS = 60
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 300, 6 * 3600
 """After a run that failed, doubled with each that failed before it: what stops packing, such as a damaged file, is
 mended by a person, and named each night."""
-FAILURES_COUNTED = 8
 
 
 def build_pack(assets: OrgAssets) -> dg.JobDefinition:
@@ -53,7 +51,7 @@ def why_not_packed(
     assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, payload_retention_days: int | None
 ) -> str | None:
     """Return why there is nothing to pack now; None where it is worth a run."""
-    pause = _pause_seconds(assets, instance)
+    pause = seconds_after_failures(instance, assets.name(NAME), FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     if pause > 0:
         return f"The last run failed; the next one is due in {pause:.0f} s."
     try:
@@ -63,13 +61,3 @@ def why_not_packed(
     except SfcdcError as error:
         return str(error)
     return f"{counted(count, 'file')} could be packed, {MANY_FILES} are worth a run." if count < MANY_FILES else None
-
-
-def _pause_seconds(assets: OrgAssets, instance: dg.DagsterInstance) -> float:
-    failures, ended = 0, 0.0
-    for record in instance.get_run_records(dg.RunsFilter(job_name=assets.name(NAME)), limit=FAILURES_COUNTED):
-        if record.dagster_run.status != dg.DagsterRunStatus.FAILURE:
-            break
-        failures += 1
-        ended = max(ended, record.end_time or record.update_timestamp.timestamp())
-    return ended + doubled(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, failures) - clock.now_ms() / 1000

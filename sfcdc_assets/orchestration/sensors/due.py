@@ -7,7 +7,6 @@ the next tick finds to do.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from itertools import takewhile
 
 import dagster as dg
 
@@ -28,7 +27,8 @@ from sfcdc_assets.orchestration.assets.layer_metadata import channel_materializa
 from sfcdc_assets.orchestration.assets.materializations import cut_materialization, raw_events_materializations
 from sfcdc_assets.orchestration.assets.reports import Event
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
-from sfcdc_assets.orchestration.jobs.lost_runs import LOST_TAG, living_run
+from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
+from sfcdc_assets.orchestration.jobs.lost_runs import living_run
 from sfcdc_assets.orchestration.jobs.run_config import (
     AT_WORK,
     SNAPSHOT,
@@ -42,7 +42,6 @@ from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChanne
 from sfcdc_assets.orchestration.sensors.tick_sentences import NAMES_SHOWN, idle_sentence, landed_sentence
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import enumerated
 from sfcdc_assets.settings.channel_kinds import carries_changes, feeds_entities
 
@@ -54,8 +53,6 @@ RETRY_SECONDS = 30.0
 """How long after a failed run the next one of its kind is asked for. For work that several in a row were asked for and
 failed at, it is twice as long each time: each try takes a login, jobs of Bulk API 2.0 and requests of everybody's."""
 LONGEST_RETRY_SECONDS = 600.0
-FAILURES_COUNTED = 6
-"""As many as make the longest pause."""
 
 
 def due(
@@ -155,7 +152,7 @@ def _due_now(
         for job, of in work.items()
         if of
         and (
-            retries_at_once or not _failed_just_now(assets, instance, channel, job, last_look.asked_for[job].times(of))
+            retries_at_once or _seconds_to_wait(assets, instance, channel, job, last_look.asked_for[job].times(of)) == 0
         )
     ]
     requests, no_room = _requests_due(assets, opened, report, due_jobs)
@@ -289,19 +286,8 @@ def unfinished_run(
     return living_run(instance, warehouse, assets.name(job), tags, statuses)
 
 
-def _failed_just_now(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, times: int) -> bool:
-    """Return whether the last run of the job on the channel failed a short time ago: it is tried again, but not at
-    once. The pause is longer with each failure in a row, of which as many count as the work was asked for."""
-    runs = instance.get_run_records(
-        dg.RunsFilter(job_name=assets.name(job), tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job)}),
-        limit=min(times, FAILURES_COUNTED),
-    )
-    failed = list(takewhile(_has_failed, runs))
-    if not failed:
-        return False
-    ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
-    return clock.now_ms() / 1000 - ended < doubled(RETRY_SECONDS, LONGEST_RETRY_SECONDS, len(failed))
-
-
-def _has_failed(run: dg.RunRecord) -> bool:
-    return run.dagster_run.status == dg.DagsterRunStatus.FAILURE and LOST_TAG not in run.dagster_run.tags
+def _seconds_to_wait(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, times: int) -> float:
+    """Return how long work of a channel waits that its job was asked for so many times in vain."""
+    tags = {CONCURRENCY_TAG: assets.concurrency_key(channel, job)}
+    first, longest = RETRY_SECONDS, LONGEST_RETRY_SECONDS
+    return seconds_after_failures(instance, assets.name(job), first, longest, tags=tags, most=times)
