@@ -7,14 +7,14 @@ was forgotten is found again by whoever looks next.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.entities.entity_facts import EntityFacts, entity_facts
 from sfcdc_assets.entities.membership import follow_members
 from sfcdc_assets.lake.tables.channel_members import noted_members
-from sfcdc_assets.lake.tables.damage import Unreadable
+from sfcdc_assets.lake.tables.damage import Unreadable, of_each_entity
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, blocking_suspects, due, entity_suspects
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
@@ -22,6 +22,7 @@ from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
 from sfcdc_assets.salesforce.errors import NO_ANSWER, ApiLimitReached
 from sfcdc_assets.schema_evolution.column_check import look_at_columns
@@ -46,48 +47,55 @@ def entity_channels(
     another channel than before, see `change_of_channel`. What has changed about the members since they were last listed
     is acted on and noted (`membership`). Channels that carry no change events have no entities.
 
-    An org that takes no more API requests today, or gives this one no answer (`NO_ANSWER`), still delivers events: then
-    these are the entities that are copied, on the channels that they were copied on, which a warning says. Where none
-    is, what the org fails with is raised.
+    Of a channel whose members cannot be asked now (`NO_ANSWER`) they are those that were copied on it, which a warning
+    says: its events are delivered all the same. Where no channel has any, what the org fails with is raised, unless it
+    only takes no more API requests today.
     """
     channels = [channel for channel in channels if feeds_entities(channel)]
     raw_events = RawEvents.open(warehouse)
     named = {channel: sorted(raw_events.last_positions(channel)) for channel in channels}
-    try:
-        listed = {channel: members(channel) for channel in channels}
-    except NO_ANSWER as error:
-        copied = _copied(warehouse, channels, wanted)
-        if not copied and not isinstance(error, ApiLimitReached):
-            raise
-        log.warning("Which objects the channels carry cannot be asked, so the copied ones are followed: %s", error)
-        return copied
+    listed: dict[str, ChannelMembers | None] = {}
+    unanswered: dict[str, SfcdcError] = {}
+    for channel in channels:
+        try:
+            listed[channel] = members(channel)
+        except NO_ANSWER as error:
+            unanswered[channel] = error
+            log.warning("Which objects %s carries cannot be asked, so the copied ones are followed: %s", channel, error)
+    copied = _copied(warehouse, list(unanswered))
     found: dict[str, str] = {}
     for channel in channels:
-        present = listed[channel]
-        found |= {
-            entity: channel
-            for entity in (named[channel] if present is None else present.entities)
-            if entity not in found
-        }
-    for channel in channels:
+        if channel in unanswered:
+            carried: Iterable[str] = [entity for entity, of in copied.items() if of == channel]
+        else:
+            present = listed[channel]
+            carried = named[channel] if present is None else present.entities
+        found |= {entity: channel for entity in carried if entity not in found}
+    for channel in listed:
         found |= {entity: channel for entity in named[channel] if entity not in found}
     for channel, description in listed.items():
         if description is not None:
             off = follow_members(warehouse, channel, description, found, clock.now_ms())
             found |= {entity: channel for entity in off if entity not in found}
-    return {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}
+    # On which channel these were copied cannot be read; on any of them they are reported as damaged.
+    damaged = [entity for entity, of in copied.items() if isinstance(of, Unreadable) and entity not in found]
+    found |= {entity: channel for channel in unanswered for entity in damaged}
+    found = {entity: channel for entity, channel in found.items() if not wanted or entity in wanted}
+    for failure in unanswered.values():
+        if not found and not isinstance(failure, ApiLimitReached):
+            raise failure
+    return found
 
 
-def _copied(warehouse: Warehouse, channels: Sequence[str], wanted: Sequence[str]) -> dict[str, str]:
-    """Entity -> the one of the channels that its newest snapshot has its watermark on."""
-    copied = [entity for entity in warehouse.entities(SNAPSHOTS) if not wanted or entity in wanted]
-    opened = [(entity, Snapshots.open(warehouse, entity)) for entity in copied]
-    return {
-        entity: channel
-        for entity, taken in opened
-        for channel in channels
-        if taken is not None and taken.has_watermark_on(channel)
-    }
+def _copied(warehouse: Warehouse, channels: Sequence[str]) -> Mapping[str, str | Unreadable | None]:
+    """Entity -> the one of the channels that its newest snapshot has its watermark on, or why that cannot be read."""
+
+    def copied_on(entity: str) -> str | None:
+        taken = Snapshots.open(warehouse, entity)
+        return next((channel for channel in channels if taken and taken.has_watermark_on(channel)), None)
+
+    entities = warehouse.entities(SNAPSHOTS) if channels else ()
+    return of_each_entity(copied_on, entities, warehouse.looks_at_once)
 
 
 @dataclass(frozen=True)

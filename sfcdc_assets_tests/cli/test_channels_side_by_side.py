@@ -30,10 +30,12 @@ from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.response_waits import ResponseWaits
 from sfcdc_assets.orchestration.jobs import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
+from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import Fact, StreamAwaited, observing
-from sfcdc_assets.salesforce.errors import LoginRefused
+from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.errors import LoginRefused, UnexpectedAnswer
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process
@@ -100,6 +102,30 @@ def test_a_channel_that_does_not_exist_holds_up_no_other_and_is_named_at_the_end
         sync(pipeline)
     pipeline.assert_equal_to_the_org()
     assert len(pipeline.rows("Account")) == 4
+
+
+def test_a_channel_whose_members_cannot_be_asked_is_named_and_the_objects_of_the_others_are_copied(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = make_pipeline("Account", "Contact", records=3)
+    pipeline.org.selected_entities.remove("Contact")
+    pipeline.org.channels.create("Second__chn")
+    pipeline.org.channels.add_member("Second__chn", "Contact")
+    monkeypatch.setenv("SFCDC_CHANNELS", f"{CHANNEL},{SECOND}")
+    listed, is_away = OrgConnection.members, True
+
+    def members(connected: OrgConnection, channel: str) -> ChannelMembers | None:
+        if channel == SECOND and is_away:
+            raise UnexpectedAnswer("https://org/tooling/query/", "it is not JSON")
+        return listed(connected, channel)
+
+    monkeypatch.setattr(OrgConnection, "members", members)
+    with pytest.raises(UnexpectedAnswer, match="it is not JSON"):
+        sync(pipeline)
+    pipeline.assert_equal_to_the_org(["Account"])
+    is_away = False
+    sync(pipeline)
+    pipeline.assert_equal_to_the_org()
 
 
 def test_what_a_channel_failed_with_is_said_at_once_while_others_are_still_read(

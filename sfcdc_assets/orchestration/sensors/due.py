@@ -120,6 +120,8 @@ def _due_now(
     claim_warehouse(warehouse, opened.org.session.organization_id, clock.now_ms())
     known = entity_channels(warehouse, settings.channels, settings.entities, opened.members)
     last_look.entities = mine = {entity: of for entity, of in known.items() if of == channel}
+    if not mine:
+        opened.members(channel)  # raises why it is not known what there is to do
     keys = list(instance.get_dynamic_partitions(assets.entities.name or ""))
     new = [entity for entity in mine if entity not in keys]
     added = [assets.entities.build_add_request(new)] if new else []

@@ -11,10 +11,12 @@ import pytest
 
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.entities.entities import entity_channels
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshot_plan import why_no_copy_began
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
+from sfcdc_assets_tests.pipeline.broken_log import break_log
 from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
@@ -50,6 +52,23 @@ def test_the_copied_objects_are_followed_whatever_the_list_of_members_is_answere
     assert "meanwhile" in phones(server)
     known = entity_channels(weather.warehouse, [CHANNEL], [], weather.connected.members)  # as a run asks
     assert known == {"Account": CHANNEL, "Contact": CHANNEL}
+
+
+def test_an_entity_whose_snapshot_is_damaged_stops_no_other_while_the_list_of_members_cannot_be_had(
+    server: CodeServer,
+) -> None:
+    weather = server.stream
+    break_log(weather.warehouse.folder, "snapshot/Contact")
+    weather.server.rest_faults.arm(RestFault.GARBAGE, ALWAYS, path="/tooling")
+    weather.update(1, Phone="meanwhile")
+    named = 0
+    for _ in range(12):
+        try:
+            server.ticks_and_runs(5)
+        except TableDamaged as damage:  # a run names it when all else is done
+            named += damage.table == "snapshot/Contact"
+    assert named
+    assert "meanwhile" in phones(server)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -16,11 +16,13 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.errors import ApiLimitReached, UnexpectedAnswer
 from sfcdc_assets.snapshot.pages import page_schema
 from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.lake.test_raw_events import events
+from sfcdc_assets_tests.pipeline.broken_log import break_log
 
 ALL, SALES = "/data/ChangeEvents", "/data/Sales__chn"
 AT_3 = ResumePoint(b"\x03")
@@ -37,11 +39,18 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return warehouse
 
 
+Names = Sequence[str] | Exception | None
+"""What the org lists, or what it answers instead."""
+GARBAGE = UnexpectedAnswer("https://org/tooling/query/", "it is not JSON")
+
+
 def owners(
-    warehouse: Warehouse, members: Mapping[str, Sequence[str] | None], *channels: str, wanted: Sequence[str] = ()
+    warehouse: Warehouse, members: Mapping[str, Names], *channels: str, wanted: Sequence[str] = ()
 ) -> dict[str, str]:
     def listed(channel: str) -> ChannelMembers | None:
         names = members.get(channel)
+        if isinstance(names, Exception):
+            raise names
         return None if names is None else ChannelMembers(tuple(names))
 
     return entity_channels(warehouse, channels, wanted, listed)
@@ -65,14 +74,50 @@ def test_where_the_org_does_not_tell_the_stream_does(warehouse: Warehouse) -> No
     assert owners(warehouse, {SALES: None, ALL: None}, ALL, SALES) == {"Account": ALL}
 
 
-def copied(warehouse: Warehouse, channel: str, position: int, number: int = 1, *, complete: bool = True) -> None:
-    """A snapshot of Account, without rows; one that was begun before goes on."""
-    description = SnapshotProgress(number, "Account", channel, position, "750", None, 1, 0, complete, 0, ("Id",))
-    snapshots = Snapshots.open_or_create(warehouse, "Account", [ID_COLUMN])
+def copied(
+    warehouse: Warehouse,
+    channel: str,
+    position: int,
+    number: int = 1,
+    *,
+    complete: bool = True,
+    entity: str = "Account",
+) -> None:
+    """A snapshot, without rows; one that was begun before goes on."""
+    description = SnapshotProgress(number, entity, channel, position, "750", None, 1, 0, complete, 0, ("Id",))
+    snapshots = Snapshots.open_or_create(warehouse, entity, [ID_COLUMN])
     if snapshots.last_number() < number:
         snapshots.begin(replace(description, complete=False))
     if complete:
         snapshots.add_page(page_schema([ID_COLUMN]).empty_table(), description, 0)
+
+
+def test_a_channel_whose_members_cannot_be_asked_keeps_its_copied_objects_and_the_others_are_followed_as_listed(
+    warehouse: Warehouse,
+) -> None:
+    copied(warehouse, SALES, 1)
+    for order in ((ALL, SALES), (SALES, ALL)):
+        assert owners(warehouse, {SALES: GARBAGE, ALL: ["Lead"]}, *order) == {"Account": SALES, "Lead": ALL}
+        assert owners(warehouse, {SALES: ["Case"], ALL: GARBAGE}, *order) == {"Account": SALES, "Case": SALES}
+    # One that both carry stays where it is, and is not copied twice for a request that failed.
+    members = {SALES: GARBAGE, ALL: ["Account", "Lead"]}
+    assert owners(warehouse, members, SALES, ALL) == {"Account": SALES, "Lead": ALL}
+    assert owners(warehouse, members, ALL, SALES) == {"Account": ALL, "Lead": ALL}
+
+
+def test_what_the_org_fails_with_is_raised_where_no_channel_has_an_entity(warehouse: Warehouse) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        owners(warehouse, {SALES: GARBAGE, ALL: GARBAGE}, SALES, ALL)
+    assert owners(warehouse, {SALES: GARBAGE, ALL: ["Lead"]}, SALES, ALL) == {"Lead": ALL, "Account": ALL}
+    assert owners(warehouse, {ALL: ApiLimitReached("https://org", "TotalRequests")}, ALL) == {}
+
+
+def test_an_entity_whose_snapshot_cannot_be_read_keeps_no_other_from_being_followed(warehouse: Warehouse) -> None:
+    copied(warehouse, SALES, 1)
+    copied(warehouse, ALL, 1, entity="Contact")
+    break_log(warehouse.folder, "snapshot/Contact")
+    assert owners(warehouse, {SALES: GARBAGE, ALL: GARBAGE}, SALES, ALL) == {"Account": SALES, "Contact": ALL}
+    assert owners(warehouse, {SALES: GARBAGE, ALL: ["Contact"]}, SALES, ALL) == {"Account": SALES, "Contact": ALL}
 
 
 def test_an_entity_whose_channel_changed_is_read_again_and_nothing_is_applied_before(warehouse: Warehouse) -> None:

@@ -18,18 +18,12 @@ from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.apply.test_lagging_entity import change, names, newest
+from sfcdc_assets_tests.pipeline.broken_log import break_log
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 
 pytestmark = pytest.mark.slow
 
 LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
-
-
-def harm(org: EmulatedPipeline, table: str) -> None:
-    """Nothing of its log can be read."""
-    for path in (org.warehouse / table / "_delta_log").iterdir():
-        if path.is_file():
-            path.write_bytes(b"{")
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -41,7 +35,7 @@ def test_an_entity_with_a_broken_log_is_in_new_cuts_as_of_its_last_good_one_and_
     synced.sync()
     before = newest(synced)
     assert not before.lagging
-    harm(synced, f"{layer}/Contact")
+    break_log(synced.warehouse, f"{layer}/Contact")
     for name in ("first", "second"):
         change(synced, name)
         with pytest.raises(SfcdcError, match=rf"Table {layer}/Contact is damaged: .*`sfcdc rebuild "):
@@ -84,7 +78,7 @@ def test_damage_fails_one_run_by_its_entity_and_the_next_ones_only_where_others_
     synced: EmulatedPipeline,
 ) -> None:
     synced.quick_tick()
-    harm(synced, "history/Contact")
+    break_log(synced.warehouse, "history/Contact")
     clock.sleep(60)  # the tables are looked at twice a minute
     with pytest.raises(RunFailed, match=r"Failed: Contact: Table history/Contact is damaged") as first:
         synced.quick_tick()
@@ -113,5 +107,5 @@ def test_payloads_of_a_damaged_entity_stay_and_those_of_the_others_expire(synced
     synced.sync()
     clock.sleep(5 * 86_400)
     assert [entity for entity, _ in droppable(warehouse, 3, clock.now_ms())] == ["Account", "Contact"]
-    harm(synced, f"{layer}/Contact")
+    break_log(synced.warehouse, f"{layer}/Contact")
     assert [entity for entity, _ in droppable(warehouse, 3, clock.now_ms())] == ["Account"]
