@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.entities.entity_facts import EntityFacts, entity_facts
 from sfcdc_assets.entities.membership import follow_members
+from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables.channel_members import noted_members
 from sfcdc_assets.lake.tables.damage import Unreadable, of_each_entity
 from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, blocking_suspects, due, entity_suspects
@@ -23,10 +24,11 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.salesforce.channel_members import ChannelMembers
+from sfcdc_assets.salesforce.channel_members import ChannelMembers, Member
 from sfcdc_assets.salesforce.errors import NO_ANSWER, ApiLimitReached
 from sfcdc_assets.schema_evolution.column_check import look_at_columns
 from sfcdc_assets.settings.channel_kinds import feeds_entities
+from sfcdc_assets.timeline.suspect import Reason
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,8 @@ def entity_channels(
     Where two channels carry an entity the first in `channels` counts, so that each event is applied once; an entity
     that none lists any more stays with the first that has named it. `wanted` filters, if not empty. When an entity has
     another channel than before, see `change_of_channel`. What has changed about the members since they were last listed
-    is acted on and noted (`membership`). Channels that carry no change events have no entities.
+    is acted on and noted (`membership`); while `channel_members` is damaged a warning says that it waits. Channels that
+    carry no change events have no entities.
 
     Of a channel whose members cannot be asked now (`NO_ANSWER`) they are those that were copied on it, which a warning
     says: its events are delivered all the same. Where no channel has any, what the org fails with is raised, unless it
@@ -74,9 +77,14 @@ def entity_channels(
     for channel in listed:
         found |= {entity: channel for entity in named[channel] if entity not in found}
     for channel, description in listed.items():
-        if description is not None:
+        if description is None:
+            continue
+        try:
             off = follow_members(warehouse, channel, description, found, clock.now_ms())
-            found |= {entity: channel for entity in off if entity not in found}
+        except (TableDamaged, UnreadableTable) as damage:  # conclusions are drawn when it is mended
+            log.warning("What has changed about the members of %s cannot be found out: %s", channel, damage)
+            continue
+        found |= {entity: channel for entity in off if entity not in found}
     # On which channel these were copied cannot be read; on any of them they are reported as damaged.
     damaged = [entity for entity, of in copied.items() if isinstance(of, Unreadable) and entity not in found]
     found |= {entity: channel for channel in unanswered for entity in damaged}
@@ -204,7 +212,7 @@ def entity_states(
     raw_events = RawEvents.open(warehouse)
     landed = {channel: raw_events.last_positions(channel) for channel in set(channels.values())}
     complete = {channel: raw_events.complete_position(channel) for channel in landed}
-    noted = {channel: noted_members(warehouse, channel) for channel in landed}
+    noted = {channel: _noted(warehouse, channel) for channel in landed}
     schemas = Schemas(warehouse) if privacy is not None else None
     found = []
     for entity, facts in entity_facts(warehouse, channels).items():
@@ -214,13 +222,28 @@ def entity_states(
             found.append(_damaged(facts, entity, channel, last, whole))
             continue
         state = _state(facts, entity, channel, last, whole, now)
-        if noted[channel].get(entity, _NOT_NOTED) is None:
+        if _is_off(noted[channel], entity, facts):
             state = replace(state, off_channel=True)
         if privacy is not None and schemas is not None:
             columns = look_at_columns(warehouse, schemas, entity, privacy, facts.snapshot_schema, facts.schema)
             state = replace(state, layout_changed=columns.layout_changed, privacy_changed=columns.privacy_changed)
         found.append(state)
     return found
+
+
+def _noted(warehouse: Warehouse, channel: str) -> Mapping[str, Member | None] | None:
+    """Return what was noted of a channel's members; None where that cannot be read."""
+    try:
+        return noted_members(warehouse, channel)
+    except (TableDamaged, UnreadableTable):
+        return None
+
+
+def _is_off(noted: Mapping[str, Member | None] | None, entity: str, facts: EntityFacts) -> bool:
+    """Return whether an entity is off its channel: where no note can be read, as when that was last found out."""
+    if noted is not None:
+        return noted.get(entity, _NOT_NOTED) is None
+    return any(suspect.reason is Reason.OFF_CHANNEL for suspect in facts.suspects)
 
 
 def _damaged(damage: Unreadable, entity: str, channel: str, landed: int, complete: int) -> EntityState:

@@ -190,6 +190,11 @@ def mend(table: str, entity: str | None = None) -> str:
         return f"Remove the folder {table}: the next `sfcdc sync` folds it again, and `check_topics` asks the query."
     if layer in ("consistent_cuts", "quarantine", "lost_checkpoints"):
         return f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one."
+    if layer == "channel_members":
+        return (
+            f"Restore it, or remove the folder {table}: the next `sfcdc sync` begins a new one, and `sfcdc verify` "
+            "finds what was missed of objects that were off their channels, or filtered, meanwhile."
+        )
     if layer in {each.name for each in SHAPE_TABLES}:
         return f"Restore it, or remove the folder {table}: what objects look like is asked again within a day."
     return f"Restore the folder {table}, or set SFCDC_WAREHOUSE to a new folder to copy the org again."

@@ -3,25 +3,33 @@ applied all the same, also by a process that was just started."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.entities.entities import entity_channels
 from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.tables.channel_members import NAME, noted_members
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshot_plan import why_no_copy_began
+from sfcdc_assets.orchestration.jobs import SNAPSHOT
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
+from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
+from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets.status.status import status_of
+from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
 from sfcdc_assets_tests.pipeline.broken_log import break_log
 from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
-from sfcdc_assets_tests.pipeline.stream import CHANNEL, stream
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]
 
@@ -35,6 +43,12 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServ
     with stream(tmp_path, records=4, entities=("Account", "Contact")) as weather, code_servers(weather) as start:
         start_caught_up(start).die()
         yield start()
+
+
+def reasons(weather: Stream, entity: str) -> list[Reason]:
+    """Of the open entries about it."""
+    ledger = Ledger.open(weather.warehouse, entity)
+    return [suspect.reason for suspect in ledger.open_suspects()] if ledger is not None else []
 
 
 def phones(server: CodeServer) -> set[str]:
@@ -69,6 +83,34 @@ def test_an_entity_whose_snapshot_is_damaged_stops_no_other_while_the_list_of_me
             named += damage.table == "snapshot/Contact"
     assert named
     assert "meanwhile" in phones(server)
+
+
+def test_what_was_noted_of_members_is_damaged_and_changes_are_applied_and_nothing_is_concluded(
+    server: CodeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    weather = server.stream
+    weather.org.selected_entities.remove("Contact")
+    server.ticks_and_runs(MEMBERS_SECONDS + 60)
+    assert reasons(weather, "Contact") == [Reason.OFF_CHANNEL]
+    break_log(weather.warehouse.folder, NAME)
+    server.die()
+    server.ticks_and_runs(60)
+    weather.update(1, Phone="meanwhile")
+    results = server.ticks_and_runs(60)
+    assert "meanwhile" in phones(server)
+    assert "Table channel_members is damaged" in caplog.text
+    assert reasons(weather, "Contact") == [Reason.OFF_CHANNEL]
+    asked_for = {request.job_name for result in results for request in result.run_requests or ()}
+    assert ASSETS.name(SNAPSHOT) not in asked_for, "one that is off its channel is not copied: it would stay as it is"
+    (damage,) = status_of(weather.warehouse, load_settings()).damaged
+    assert (damage.table, damage.entity) == (NAME, None)
+    assert "remove the folder channel_members" in damage.message
+
+    shutil.rmtree(weather.warehouse.folder / NAME)
+    weather.org.selected_entities.append("Contact")
+    server.ticks_and_runs(2 * MEMBERS_SECONDS)
+    assert reasons(weather, "Contact") == []
+    assert set(noted_members(weather.warehouse, CHANNEL)) == {"Account", "Contact"}
 
 
 @pytest.mark.parametrize("way", WAYS)
