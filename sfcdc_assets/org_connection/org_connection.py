@@ -16,7 +16,7 @@ from sfcdc_assets.polls.polled_objects import PollSelection, PollSettings, polle
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, change_event_of, channel_members
 from sfcdc_assets.salesforce.describe import Described, change_event_schema, describe_whole, object_names, objects
-from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, RequestRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.errors import NO_ANSWER, EntityNotReadable, RequestRefused
 from sfcdc_assets.salesforce.instance import InstanceName
 from sfcdc_assets.salesforce.limits import Limit, limits, record_counts
 from sfcdc_assets.salesforce.session import OrgSession
@@ -98,11 +98,11 @@ class OrgConnection:
             return None
 
     def delivery_allowance(self) -> Limit | None:
-        """Return how many events the org may still be sent in 24 hours; None when it does not tell this user, or
-        answers with something else: a channel begins all the same."""
+        """Return how many events the org may still be sent in 24 hours; None when it does not tell this user, or gives
+        no answer (`NO_ANSWER`): a channel begins all the same."""
         try:
             return self._allowance("DailyDeliveredPlatformEvents")
-        except UnexpectedAnswer:
+        except NO_ANSWER:
             return None
 
     def api_allowance(self) -> Limit | None:
@@ -122,10 +122,11 @@ class OrgConnection:
         return self.allowances().get(name)
 
     def record_counts(self, entities: Sequence[str]) -> Mapping[str, int]:
-        """About how many records each has; none when the org does not tell this user, or its answer is none."""
+        """About how many records each has; none when the org does not tell this user, or gives no answer
+        (`NO_ANSWER`)."""
         try:
             return record_counts(self.session, entities)
-        except (RequestRefused, ApiLimitReached, UnexpectedAnswer):
+        except NO_ANSWER:
             return {}
 
     def newest_schema(self, entity: str, described: Described, now_ms: int, *, polled: bool = False) -> EventSchema:

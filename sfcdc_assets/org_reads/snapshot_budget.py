@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.doubling import doubled
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import NO_ANSWER, ApiLimitReached
 from sfcdc_assets.salesforce.limits import Limit
@@ -28,7 +29,7 @@ PRICE_OF_A_PAGE: Mapping[str, int] = MappingProxyType({REQUESTS: 1})
 ASKED_EVERY_SECONDS = 600.0
 """How long an answer counts, our own requests since then taken off."""
 UNREACHABLE_SECONDS = 60.0
-"""After which an org that did not answer is asked again."""
+"""After which an org that did not answer is asked again; each time twice as long, up to `ASKED_EVERY_SECONDS`."""
 
 
 class CopiesWait(SfcdcError):
@@ -55,6 +56,8 @@ class SnapshotBudget:
         self._asked_at = float("-inf")
         self._limits: Mapping[str, Limit] = {}
         self._trouble: str | None = None
+        self._failures = 0
+        """In a row."""
         self._calls = 0
         self._begun: Counter[str] = Counter()
 
@@ -98,19 +101,21 @@ class SnapshotBudget:
         return found
 
     def _ask(self) -> None:
-        """Ask the org. One that gives no answer (`NO_ANSWER`) has no room either, and is asked again in a minute:
-        whoever asks has a stream to land and changes to apply."""
+        """Ask the org. One that gives no answer (`NO_ANSWER`) has no room either, and is asked again in a minute, and
+        then after pauses that grow: whoever asks has a stream to land and changes to apply."""
         self._asked_at = clock.current().monotonic()
         try:
-            self._limits, self._trouble = self._org.allowances(), None
+            self._limits, self._trouble, self._failures = self._org.allowances(), None, 0
         except NO_ANSWER as error:
+            self._failures += 1
             self._has_no_room(error)
         self._calls = self._org.session.calls
         self._begun.clear()
 
     def _has_no_room(self, error: SfcdcError) -> None:
         self._limits, self._trouble = {}, str(error).rstrip(".")
-        self._asked_at = clock.current().monotonic() + UNREACHABLE_SECONDS - ASKED_EVERY_SECONDS
+        pause = doubled(UNREACHABLE_SECONDS, ASKED_EVERY_SECONDS, max(1, self._failures))
+        self._asked_at = clock.current().monotonic() + pause - ASKED_EVERY_SECONDS
 
     def _of_limits(self, price: Mapping[str, int]) -> str | None:
         if self._trouble is not None:

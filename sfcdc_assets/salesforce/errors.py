@@ -239,6 +239,6 @@ class UnexpectedAnswer(SfcdcError):
 
 ORG_AWAY = (ApiLimitReached, OrgUnavailable, OrgUnreachable)
 """What any request ends with now: the org takes no more of them today, or gives no answers."""
-NO_ANSWER = (*ORG_AWAY, RequestRefused, UnexpectedAnswer)
-"""The same, and what this one is refused with, or answered with that is no answer. Who can do without goes on; a login
-that is refused is none of these."""
+NO_ANSWER = (*ORG_AWAY, RequestRefused, SessionExpired, UnexpectedAnswer)
+"""The same, and what this one is refused with, whatever the token, or answered with that is no answer. Who can do
+without goes on; a login that is refused is none of these."""

@@ -33,6 +33,9 @@ from sfcdc_assets.salesforce.transport import (
 from sfcdc_assets.settings.settings import Settings
 
 _SETTING = "SFCDC_INSTANCE_URL"
+RENEWED_EVERY_SECONDS = 60.0
+"""How long a token that was refused although it was fresh is not renewed: one resource that refuses every token would
+cost a login with each request, and logins are counted too."""
 
 
 class OrgSession:
@@ -62,6 +65,8 @@ class OrgSession:
         self._version: str | None = None
         self._asked_organization_id: str | None = None
         self._is_taken_for_granted = False
+        self._refused_fresh: tuple[str, float] | None = None
+        """The token that was refused just after it was got, and when."""
         self._of_thread = threading.local()
         self.sleep = sleep
 
@@ -100,7 +105,7 @@ class OrgSession:
         """Return the access token; asked for at the first use, and again with `refresh`.
 
         Raises LoginRefused, OrgUnreachable, CertificateNotTrusted, OrgUnavailable, and with `refresh` SessionExpired
-        when the token was handed over by SFCDC_ACCESS_TOKEN.
+        when the token was handed over by SFCDC_ACCESS_TOKEN, or was got and refused within a minute.
         """
         with self._lock:
             if refresh and self._login is not None:
@@ -210,8 +215,9 @@ class OrgSession:
     def send(self, method: str, url: str, *, repeatable: bool, tries: int = TRIES, **options: Any) -> requests.Response:
         """One request with the token; an answer of 2xx or a refusal (4xx) that the caller must report.
 
-        Raises SessionExpired when a fresh token is refused too, ApiLimitReached (never tried again here),
-        OrgUnavailable, OrgUnreachable, CertificateNotTrusted, UnexpectedAnswer, LoginRefused.
+        Raises SessionExpired when a fresh token is refused too (for a minute no other one is asked for then),
+        ApiLimitReached (never tried again here), OrgUnavailable, OrgUnreachable, CertificateNotTrusted,
+        UnexpectedAnswer, LoginRefused.
         """
         options.update(repeatable=repeatable, tries=tries)
         token = self.token()
@@ -219,8 +225,10 @@ class OrgSession:
         if refuses_the_token(response):
             with self._lock:
                 self._renew(token)
-            response = self._send_with(self.token(), method, url, options)
+            token = self.token()
+            response = self._send_with(token, method, url, options)
             if refuses_the_token(response):
+                self._refused_fresh = token, clock.current().monotonic()
                 raise SessionExpired(self.instance_url, renewed=True)
         if response.status_code in (400, 403):
             refusal = refusal_of(response, url.partition("?")[0])
@@ -283,6 +291,10 @@ class OrgSession:
             return
         if not self._grant.renewable:
             raise SessionExpired(self.instance_url, renewed=False)
+        if self._refused_fresh is not None:
+            token, at = self._refused_fresh
+            if token == refused_token and clock.current().monotonic() - at < RENEWED_EVERY_SECONDS:
+                raise SessionExpired(self.instance_url, renewed=True)
         self._login = self._checked(self._grant.login(self._transport))
 
     def _checked(self, login: Login) -> Login:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets.salesforce.errors import (
     ApiLimitReached,
@@ -18,9 +19,10 @@ from sfcdc_assets.salesforce.errors import (
     SessionExpired,
     UnexpectedAnswer,
 )
-from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.salesforce.session import RENEWED_EVERY_SECONDS, OrgSession
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.salesforce.scripted_org import EXPIRED, ORGANIZATION_ID, Answer, ScriptedOrg, refusal
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 OK = Answer(200, {"fine": True})
 
@@ -95,6 +97,21 @@ def test_a_fresh_token_that_is_refused_too_ends_the_matter(org, session):
     with pytest.raises(SessionExpired, match="even a fresh access token"):
         session.request("GET", "thing")
     assert len(org.requests("GET", "thing")) == 2
+
+
+def test_a_resource_that_refuses_every_token_costs_a_login_a_minute_and_the_others_are_asked_as_ever(org, session):
+    with clock.using(SimulatedClock(0)):
+        org.on("GET", "refusing", EXPIRED)
+        org.on("GET", "thing", OK)
+        for _ in range(5):
+            with pytest.raises(SessionExpired, match="even a fresh access token"):
+                session.request("GET", "refusing")
+            assert session.request("GET", "thing") == {"fine": True}
+        assert len(org.requests("POST", "/services/oauth2/token")) == 2
+        clock.sleep(RENEWED_EVERY_SECONDS)
+        with pytest.raises(SessionExpired):
+            session.request("GET", "refusing")
+        assert len(org.requests("POST", "/services/oauth2/token")) == 3
 
 
 def test_a_token_that_was_handed_over_cannot_be_renewed(org, settings):

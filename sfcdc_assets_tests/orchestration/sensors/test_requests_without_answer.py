@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -29,11 +30,23 @@ from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
+from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+from sfcdc_assets_tests.silent_org import black_hole
 
 __all__ = ["no_settings_but_the_tests_own"]
 
-WAYS = (RestFault.GARBAGE, RestFault.BODY_CUT, RestFault.SERVER_ERROR)
+pytestmark = pytest.mark.slow
+
+WAYS = (
+    RestFault.GARBAGE,
+    RestFault.BODY_CUT,
+    RestFault.SERVER_ERROR,
+    RestFault.UNAVAILABLE,
+    RestFault.UNAUTHORIZED,
+)
+LOGINS_AN_HOUR = 12
+LOGIN = "POST /services/oauth2/token"
 
 
 @pytest.fixture
@@ -66,6 +79,31 @@ def test_the_copied_objects_are_followed_whatever_the_list_of_members_is_answere
     assert "meanwhile" in phones(server)
     known = entity_channels(weather.warehouse, [CHANNEL], [], weather.connected.members)  # as a run asks
     assert known == {"Account": CHANNEL, "Contact": CHANNEL}
+
+
+@pytest.mark.parametrize("path", ["/tooling", "/limits"])
+def test_a_resource_that_refuses_every_token_costs_few_logins(
+    server: CodeServer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    weather = server.stream
+    want_a_copy(weather, "Contact")
+    requests = Requests(weather.server, monkeypatch)
+    weather.server.rest_faults.arm(RestFault.UNAUTHORIZED, ALWAYS, path=path)
+    server.ticks_and_runs(3_600)
+    assert 1 < requests.take_all().count(LOGIN) <= LOGINS_AN_HOUR
+
+
+@pytest.mark.parametrize("way", [*WAYS, RestFault.REQUEST_LIMIT, RestFault.TIMEOUT])
+def test_objects_are_copied_and_channels_begun_whatever_counts_and_allowances_are_answered_with(
+    tmp_path: Path, way: RestFault
+) -> None:
+    with stream(tmp_path, records=2) as weather, ExitStack() as stack:
+        if way is RestFault.TIMEOUT:
+            stack.enter_context(black_hole(lambda url: "/limits" in url))
+        else:
+            weather.server.rest_faults.arm(way, ALWAYS, path="/limits")
+        assert weather.connected.record_counts(["Account", "Contact"]) == {}
+        assert weather.connected.delivery_allowance() is None
 
 
 def test_an_entity_whose_snapshot_is_damaged_stops_no_other_while_the_list_of_members_cannot_be_had(

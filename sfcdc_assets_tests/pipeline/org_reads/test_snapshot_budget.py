@@ -16,7 +16,7 @@ from sfcdc_assets.org_reads.snapshot_budget import (
     SnapshotBudget,
 )
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.salesforce.errors import ApiLimitReached
+from sfcdc_assets.salesforce.errors import ApiLimitReached, SessionExpired
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -106,6 +106,27 @@ def test_an_org_that_takes_no_more_requests_has_no_room_and_fails_nobody() -> No
         assert budget.why_not(), "it is not asked again at once"
         clock.sleep(UNREACHABLE_SECONDS)
         assert budget.why_not() is None
+
+
+def test_an_org_that_goes_on_giving_no_answer_is_asked_after_pauses_that_grow_and_as_ever_when_it_does() -> None:
+    with clock.using(SimulatedClock(0)):
+        org = Org(**{REQUESTS: 900})
+        org.failure = SessionExpired("https://org.example", renewed=True)
+        budget = org.budget()
+        for _ in range(240):
+            assert budget.why_not()
+            clock.sleep(15)
+        assert 6 <= org.asked <= 10
+        org.failure = None
+        clock.sleep(ASKED_EVERY_SECONDS)
+        assert budget.why_not() is None
+        asked = org.asked
+        org.failure = SessionExpired("https://org.example", renewed=True)
+        clock.sleep(ASKED_EVERY_SECONDS)
+        assert budget.why_not()
+        clock.sleep(UNREACHABLE_SECONDS)
+        assert budget.why_not()
+        assert org.asked == asked + 2
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 100))
