@@ -106,10 +106,7 @@ def channel_members(session: OrgSession, channel: str) -> ChannelMembers | None:
         # An id of an entity definition instead of its name: the stream will name it. The suffix is looked at first,
         # because names such as LeadChangeEvent have the 15 characters of an id.
         return None
-    try:
-        rows = {entity_of_change_event(name): row for name, row in selected.items()}
-    except ValueError as error:
-        raise UnexpectedAnswer(session.url_of("tooling/query/"), str(error)) from error
+    rows = {entity_of_change_event(name): row for name, row in selected.items()}
     filters = {entity: str(row["FilterExpression"]) for entity, row in rows.items() if row.get("FilterExpression")}
     members = {entity: _member(row) for entity, row in rows.items() if row.get("Id")}
     return ChannelMembers(tuple(sorted(rows)), filters, members)
@@ -142,12 +139,21 @@ def _selected_entities(session: OrgSession, event_channel: str) -> dict[str, Map
         if refusal.error_code != "INVALID_FIELD":
             raise
         rows = _rows(session, f"SELECT {known} {members}")
-    selected: dict[str, Mapping[str, Any]] = {str(row["SelectedEntity"]): row for row in rows}
-    for name in [name for name in selected if not (is_api_name(name) or is_salesforce_id(name))]:
+    selected: dict[str, Mapping[str, Any]] = {str(row.get("SelectedEntity")): row for row in rows}
+    for name in [name for name in selected if not (_is_change_event(name) or is_salesforce_id(name))]:
         # What it stands for can't be asked for; the channel's other members can.
-        _log.warning("%s has a member whose name is not an API name: %s. It is left out.", event_channel, ascii(name))
+        _log.warning("%s has a member that is no change event: %s. It is left out.", event_channel, ascii(name))
         del selected[name]
+    if rows and not selected:  # which does not say that all objects are off the channel
+        raise UnexpectedAnswer(session.url_of("tooling/query/"), "no member that it lists is a change event")
     return selected
+
+
+def _is_change_event(name: str) -> bool:
+    try:
+        return is_api_name(entity_of_change_event(name))
+    except ValueError:
+        return False
 
 
 def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, Mapping[str, Any]]:

@@ -327,6 +327,19 @@ def test_a_member_whose_name_is_no_api_name_costs_itself_alone(org, session):
     assert channel_members(session, "/data/ChangeEvents") == ChannelMembers(("Account",))
 
 
+def test_a_member_that_is_no_change_event_costs_itself_alone(org, session, caplog):
+    records = [{"SelectedEntity": name} for name in ("Order__e", "ChangeEvent", None, "AccountChangeEvent")]
+    org.on("GET", "tooling/query/", Answer(200, {"records": [*records, {}], "done": True}))
+    assert channel_members(session, "/data/ChangeEvents") == ChannelMembers(("Account",))
+    assert "ChangeEvents has a member that is no change event: 'Order__e'. It is left out." in caplog.text
+
+
+def test_a_list_without_any_change_event_does_not_say_that_the_channel_is_empty(org, session):
+    org.on("GET", "tooling/query/", Answer(200, {"records": [{"SelectedEntity": "Order__e"}, {}], "done": True}))
+    with pytest.raises(UnexpectedAnswer, match="no member that it lists is a change event"):
+        channel_members(session, "/data/ChangeEvents")
+
+
 @pytest.mark.parametrize("name", ["../../../outside/Evil", "Account/../Contact", "Account?x=1", "A\nB", ""])
 def test_an_object_whose_name_is_no_api_name_is_not_asked_for(org, session, name):
     with pytest.raises(EntityNotReadable, match="INVALID_NAME"):
