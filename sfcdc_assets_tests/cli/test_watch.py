@@ -11,8 +11,9 @@ import pytest
 
 from sfcdc_assets.apply.apply_changes import Applier, ToApply
 from sfcdc_assets.cli.local_dagster import channel_turn, housekeeping
-from sfcdc_assets.cli.local_dagster.drive import sync_channels, watch_channels
+from sfcdc_assets.cli.local_dagster.drive import SeveralFailures, sync_channels, watch_channels
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
+from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.errors import StoreUnavailable
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
@@ -104,6 +105,36 @@ def test_a_setting_that_is_wrong_from_the_beginning_ends_it(
     make_pipeline("Account", records=1)
     monkeypatch.setenv("SFCDC_CLIENT_SECRET", "wr0ng-s3cret")
     with pytest.raises(LoginRefused):
+        watch(lambda: False)
+
+
+@pytest.mark.parametrize("path", ["/services/oauth2", "/services/data"], ids=["login", "REST"])
+def test_an_org_that_is_away_when_it_begins_is_waited_for(
+    make_pipeline: Callable[..., EmulatedPipeline], path: str
+) -> None:
+    pipeline = make_pipeline("Account", records=2)
+    pipeline.server.rest_faults.arm(RestFault.UNAVAILABLE, 10**6, path=path)
+    looks = 0
+
+    def is_over() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 4:
+            pipeline.server.rest_faults.disarm()
+            change(pipeline, "new")
+        return looks > 4 and (pipeline.warehouse / "current_state").exists() and len(pipeline.rows("Account")) == 3
+
+    said = watch(is_over)
+    pipeline.assert_equal_to_the_org()
+    assert sum("did not answer" in line for line in said) == 1, "it is reported once, not at each try"
+
+
+def test_channels_that_are_not_there_end_it_where_there_is_no_other(
+    make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_pipeline("Account", records=1)
+    monkeypatch.setenv("SFCDC_CHANNELS", "/event/Gone__e,/event/Also_Gone__e")
+    with pytest.raises(SeveralFailures, match="Also_Gone__e"):
         watch(lambda: False)
 
 

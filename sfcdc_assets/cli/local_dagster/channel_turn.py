@@ -12,16 +12,21 @@ import dagster as dg
 
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed, run_job
 from sfcdc_assets.definitions import ASSETS
+from sfcdc_assets.lake.errors import StoreRefused, WarehouseNotWritable, WarehousePathUnusable
 from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel
+from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.orchestration.jobs.run_config import while_nobody_lands
 from sfcdc_assets.orchestration.sensors.channel import REST_SECONDS, report_directly
 from sfcdc_assets.orchestration.sensors.due import due
 from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime.doubling import doubled
-from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
+from sfcdc_assets.salesforce.errors import CertificateNotTrusted, InstanceNotTrusted
+from sfcdc_assets.salesforce.managed_subscription import ManagedTopicOfOtherKind
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.spark.early_start import EarlySpark
+from sfcdc_assets.streams.errors import ChannelNotFound, ChannelNotPermitted
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +140,19 @@ PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 64.0
 FAILED_RUNS = 10
 """After so many rounds with failed runs, one after another, `sync --watch` ends."""
+FOR_A_PERSON = (
+    *OF_THE_LOGIN,
+    SettingsError,
+    InstanceNotTrusted,
+    CertificateNotTrusted,
+    WarehouseNotWritable,
+    WarehousePathUnusable,
+    StoreRefused,
+    ManagedTopicOfOtherKind,
+    ChannelNotFound,
+    ChannelNotPermitted,
+)
+"""What no waiting mends: settings, credentials, and channels that the org has not, or not for this user."""
 
 
 class ChannelWatch:
@@ -144,18 +162,19 @@ class ChannelWatch:
         self.failures: tuple[SfcdcError, ...] = ()
         self._channel = channel
         self._report = report
-        self._was_read = self._was_tried = False
+        self._was_read = self._is_for_a_person = False
         self._last_said: tuple[object, ...] = ()
         self._failed_rounds = self._failed_looks = 0
 
     @property
     def may_go_on(self) -> bool:
-        """Whether there is hope without a person, or a new process."""
-        return (self._was_read or not self._was_tried) and self._failed_rounds < FAILED_RUNS
+        """Whether there is hope without a person, or a new process. Who has read the channel once waits for whatever it
+        fails with later: the settings were right."""
+        return (self._was_read or not self._is_for_a_person) and self._failed_rounds < FAILED_RUNS
 
     def after(self, turn: Turn) -> float:
         """Report the turn, and return the pause in seconds before the channel is read again."""
-        self._was_tried = True
+        self._is_for_a_person = any(isinstance(failure, FOR_A_PERSON) for failure in turn.failures)
         self.failures = turn.all_failures
         of_runs = [failure for failure in turn.failures if isinstance(failure, RunFailed)]
         if turn.jobs or self.failures:

@@ -124,10 +124,10 @@ def watch_channels(
     """Read every configured channel as its sensor does, and do the runs, until `is_over` (a command: until it is
     stopped). Small files are packed and payloads past their retention dropped meanwhile.
 
-    Raises what the first readings fail with when all channels' do: a wrong setting will not mend itself. Other failures
-    hold up their own channel alone: they are reported once, and tried again after pauses that grow. Raises the last
-    failure when `FAILED_RUNS` rounds with runs in a row had one that was no entity's own: a Spark that is gone comes
-    back with a new process.
+    Raises what all channels fail with before any was read, where none of it passes by itself (`FOR_A_PERSON`): a wrong
+    setting will not mend itself. Other failures, an org that is away when it begins too, hold up their own channel
+    alone: they are reported once, and tried again after pauses that grow. Raises the last failure when `FAILED_RUNS`
+    rounds with runs in a row had one that was no entity's own: a Spark that is gone comes back with a new process.
     """
     settings = load_settings()
     readings = readings or begin_readings(channels, settings, TICK)
