@@ -133,6 +133,29 @@ def test_a_rule_of_privacy_about_another_object_keeps_no_platform_event_from_lan
         assert land(org, ORDERS).count == lands
 
 
+@pytest.mark.parametrize(("rule", "lands"), [("Contact.Birthdate", 1), ("Account.AnnualRevenue", 0), ("*.Phone", 0)])
+def test_a_rule_of_privacy_about_another_object_keeps_no_notification_from_landing_whose_object_was_known_before(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, rule: str, lands: int
+) -> None:
+    land(org, TOPIC)
+    org.update(1, AnnualRevenue=12)
+    assert land(org, TOPIC).count == 1
+    monkeypatch.setenv("SFCDC_EXCLUDE", rule)
+    settings = org.org.settings
+    org.org.settings = replace(settings, daily_api_requests=1)
+    org.update(2, AnnualRevenue=13)
+    with nullcontext() if lands else pytest.raises(NotKnownYet):
+        assert land(org, TOPIC).count == lands
+    assert len(rows(org, TOPIC)) == 1 + lands
+    org.org.settings = settings
+    clock.sleep(26 * HOUR)
+    org.update(3, AnnualRevenue=14)
+    land(org, TOPIC)
+    is_hidden = rule == "Account.AnnualRevenue"
+    found = [row["AnnualRevenue"] for row in rows(org, TOPIC)]
+    assert found == [12.0, *([None, None] if is_hidden else [13.0, 14.0])]
+
+
 def test_what_waits_is_typed_by_the_process_that_landed_it_with_the_next_event_that_can_be_read(org: Stream) -> None:
     reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
     org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
