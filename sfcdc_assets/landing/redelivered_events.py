@@ -15,7 +15,7 @@ from typing import Any
 from sfcdc_assets.change_events.change_event import ChangeEventHeader
 from sfcdc_assets.change_events.errors import HeaderError
 from sfcdc_assets.change_events.payload_form import header_of_payload
-from sfcdc_assets.lake.delta.conditions import literal
+from sfcdc_assets.lake.delta.conditions import literal, literal_time
 from sfcdc_assets.lake.tables.erasure_receipts import ErasedRecords, erased_records
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.quarantine import deliveries
@@ -100,11 +100,11 @@ class LandedBefore:
         }
 
     def _landed(self, raw_events: RawEvents, since_ms: int, until_ms: int, erased: ErasedRecords) -> set[_Identity]:
-        since, until = (utc(ms).isoformat() for ms in (since_ms, until_ms))
+        since, until = (literal_time(utc(ms)) for ms in (since_ms, until_ms))
         rows = raw_events.table.scan(
             list(_IDENTITY),
             f"channel = {literal(self._channel)} and position < {self._broken_at} "
-            f"and commit_timestamp >= timestamp '{since}' and commit_timestamp <= timestamp '{until}'",
+            f"and commit_timestamp >= {since} and commit_timestamp <= {until}",
         )
         return {
             (erased.others(row["record_ids"]), *(row[name] for name in _IDENTITY if name != "record_ids"))
