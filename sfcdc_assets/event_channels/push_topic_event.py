@@ -28,11 +28,19 @@ class PushTopicReader:
     own_columns = pa.schema([("event_type", pa.string()), ("carried_fields", pa.list_(pa.string()))])
     """What happened, and the fields that the notification has: of the others it says nothing, which is not null."""
 
-    def __init__(self, describe: Callable[[], ObjectDescription | None], privacy: Privacy) -> None:
-        """`describe`: the topic's object, as the org describes it now; None where it does not to this user."""
+    def __init__(
+        self,
+        describe: Callable[[], ObjectDescription | None],
+        privacy: Privacy,
+        remembered: ObjectDescription | None = None,
+    ) -> None:
+        """`describe`: the topic's object, as the org describes it now; None where it does not to this user.
+        `remembered`: what it was when it was last described; which rules of privacy it has is asked of that one until
+        it is described again."""
         self._describe = describe
         self._privacy = privacy
         self._described: ObjectDescription | None = None
+        self._remembered = remembered
         self._tried: set[str] = set()
         self._readers: dict[str, FieldReader] = {}
 
@@ -47,6 +55,7 @@ class PushTopicReader:
         if problem is not None or not isinstance(record, dict):
             return TypedEvent(created_ms(message), own, problem=problem, keeps_bytes=self._keeps_bytes)
         given = {name: value for name, value in record.items() if name != "attributes"}
+        self._check_remembered(given)
         self._know(given)
         parts = self._parts(given)
         self._know(parts)
@@ -68,7 +77,14 @@ class PushTopicReader:
 
     @property
     def _keeps_bytes(self) -> bool:
-        return not self._privacy.concerns(self._described.name if self._described else None)
+        known = self._described or self._remembered
+        return not self._privacy.concerns(known.name if known else None)
+
+    def _check_remembered(self, given: Mapping[str, Any]) -> None:
+        """Forget what the object was if a record is none of its: the topic's query was changed."""
+        prefix = self._remembered.key_prefix if self._remembered else None
+        if prefix is not None and not str(given.get("Id", "")).startswith(prefix):
+            self._remembered = None
 
     def _parts(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of the fields that the addresses and geolocations in a message consist of."""

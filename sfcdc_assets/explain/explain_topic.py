@@ -16,7 +16,7 @@ from sfcdc_assets.event_channels.push_topics.state_rows import CARRIED, ID, colu
 from sfcdc_assets.event_channels.push_topics.value_chain import LEFT, READ, Link, Observation, reads_of, value_chain
 from sfcdc_assets.explain.explain_event import opened
 from sfcdc_assets.explain.explanation import EXPLANATION, NotExplained, landing_columns, replay_text, texts_of
-from sfcdc_assets.lake.delta.conditions import literal
+from sfcdc_assets.lake.delta.conditions import literal, literal_time
 from sfcdc_assets.lake.tables.audits import last_audits
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.landing_commit import LandingCommit, landing_commits
@@ -149,7 +149,7 @@ def _unreadable(events: EventTable, checked: datetime | None) -> int:
     if not events.problems():
         return 0
     has_id = ID in events.table.schema.names
-    since = f" and received_at > timestamp '{checked.isoformat()}'" if checked else ""
+    since = f" and received_at > {literal_time(checked)}" if checked else ""
     nameless = f' and "{ID}" is null' if has_id else ""
     return int(events.table.scan(["position"], f"_problem is not null{nameless}{since}").num_rows)
 

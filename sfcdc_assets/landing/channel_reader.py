@@ -7,6 +7,7 @@ yet is in the next one.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -22,6 +23,8 @@ from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.landing.subscription_reader import SubscriptionReader
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.settings.channel_kinds import feeds_entities
+
+log = logging.getLogger(__name__)
 
 
 class ChannelReader:
@@ -118,6 +121,23 @@ class ChannelReader:
             self._ahead.add(landed)
             self._lock.release()
         return len(landed.events) if self._may_land_ahead and self._stream.subscription is not None else None
+
+    def type_waiting(self) -> None:
+        """Type what landed before it was known what its fields are, whether or not the stream can be read.
+
+        What fails is logged, holds up nothing else and is tried again after a pause. Where another call is at work
+        there is nothing to do.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        calls = self._org.session.calls_of_this_thread
+        try:
+            self._progress.landing.type_waiting()
+        except Exception:
+            log.warning("%s: events that wait to be typed go on waiting", self._channel, exc_info=True)
+        finally:
+            self._ahead.api_requests += self._org.session.calls_of_this_thread - calls
+            self._lock.release()
 
     def has_arrived(self, seconds: float) -> bool:
         """Wait until there is something to land ahead, for `seconds` at most: events that have arrived, or a silence

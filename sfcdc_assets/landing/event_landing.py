@@ -15,6 +15,7 @@ from sfcdc_assets.lake.tables.landed_table import LandedKeys
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS, Landing, LandingReport
+from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.landing.retype_events import type_waiting
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
@@ -44,11 +45,33 @@ class EventLanding(Landing):
         self._keys = LandedKeys()
         self._has_met_waiting = False
         """Whether events wait to be typed that this reader has landed."""
+        self._may_wait = True
+        """Whether events may wait in the table, as far as this reader has seen."""
+        self._typing_pause = RetryPause()
         self._schemas = Schemas(warehouse)
 
     def has_table(self) -> bool:
         """See `Landing.has_table`."""
         return EventTable.open(self._warehouse, self._channel) is not None
+
+    def checkpoint(self) -> tuple[StreamCheckpoint, int | None]:
+        """See `Landing.checkpoint`. Who asks goes on from what others have landed."""
+        self._may_wait = True
+        return super().checkpoint()
+
+    def type_waiting(self) -> None:
+        """See `Landing.type_waiting`. No table is opened where nothing has landed that may wait."""
+        if not self._may_wait or self._typing_pause.left:
+            return
+        try:
+            table = EventTable.open(self._warehouse, self._channel)
+            if table is not None:
+                table = self._typed(table, clock.now_ms())
+            self._may_wait = table is not None and bool(table.untyped_from(self._channel))
+        except Exception as error:
+            self._typing_pause.failed(error)
+            raise
+        self._typing_pause.worked()
 
     def commit(
         self,
@@ -64,7 +87,8 @@ class EventLanding(Landing):
         table = self._table()
         self._check_standing(table, before)
         read = [(event, read_event(self._reader, event)) for event in events]
-        table = self._typed(table, read, now_ms)
+        is_readable = self._has_met_waiting and bool(read) and not any(each.waits for _, each in read)
+        table = self._typed(table, now_ms, at_once=is_readable)
         keys = [event_key(event, each) for event, each in read]
         unseen = self._keys.unseen(table.table, before.position, keys, now_ms)
         untyped_from = table.untyped_from(self._channel)
@@ -89,6 +113,7 @@ class EventLanding(Landing):
         waiting = (number for number, each in enumerate(typed, before.position + 1) if each.waits)
         table.land(rows, after, self._run_id, untyped_from or next(waiting, 0))
         self._has_met_waiting = self._has_met_waiting or any(each.waits for each in typed)
+        self._may_wait = self._may_wait or self._has_met_waiting
         self._keys.note([key for key, wanted in zip(keys, is_new, strict=True) if wanted], last, now_ms)
         if new:
             report.events[folder_of(self._channel)] += len(new)
@@ -111,16 +136,16 @@ class EventLanding(Landing):
             return False  # a schema that the org does not give out now: landing says so
         return made is not None and made >= moment_ms
 
-    def _typed(self, table: EventTable, read: Sequence[tuple[DeliveredEvent, TypedEvent]], now_ms: int) -> EventTable:
-        """Open the table once what waits in it was typed: as soon as events can be read, then after growing pauses."""
-        is_readable = self._has_met_waiting and bool(read) and not any(each.waits for _, each in read)
+    def _typed(self, table: EventTable, now_ms: int, *, at_once: bool = False) -> EventTable:
+        """Return the table once what waits in it was typed: after growing pauses, or `at_once`."""
         subject = f"typing:{self._channel}"
-        if not table.untyped_from(self._channel) or not (is_readable or self._schemas.is_due(subject, now_ms)):
+        if not table.untyped_from(self._channel) or not (at_once or self._schemas.is_due(subject, now_ms)):
             return table
         self._has_met_waiting = False
         if type_waiting(self._warehouse, self._channel, self._reader):
             with suppress(ConcurrentCommit):
-                self._schemas.add(in_vain=[subject], now_ms=now_ms)
+                # Of what was asked for in vain the pause began before, so that it is over by the next try.
+                self._schemas.add(in_vain=[subject], now_ms=clock.now_ms())
         self._keys = LandedKeys()
         return self._table()
 

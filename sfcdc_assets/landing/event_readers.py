@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -40,11 +42,7 @@ def event_reader(warehouse: Warehouse, org: OrgConnection, channel: str) -> Even
         return GenericReader(folder_of(channel), org.payload_schemas.get(channel), org.privacy)
     lookups = _Lookups(warehouse, channel)
     if kind is ChannelKind.PUSH_TOPIC:
-        name = own_name(channel)
-        described = partial(
-            lookups.ask, f"topic:{name}", "the object of the topic", partial(_object_of_topic, org, name)
-        )
-        return PushTopicReader(described, org.privacy)
+        return _topic_reader(lookups, org, own_name(channel))
     return PlatformEventReader(_schemas_of(lookups, org), org.privacy, only_event(channel))
 
 
@@ -73,6 +71,24 @@ class _Lookups:
         with suppress(ConcurrentCommit):  # another process has asked in vain too
             self.schemas.add(in_vain=[subject], now_ms=now_ms)
         raise NotKnownYet(self._channel, what) from found
+
+
+def _topic_reader(lookups: _Lookups, org: OrgConnection, name: str) -> PushTopicReader:
+    """Which object a topic is of is kept in `schemas`, so that a process that is begun while the org gives no answer
+    knows which rules of privacy its notifications have."""
+    subject = f"topic:{name}"
+    known = lookups.schemas.get(subject)
+
+    def described() -> ObjectDescription | None:
+        found = lookups.ask(subject, "the object of the topic", partial(_object_of_topic, org, name))
+        last = lookups.schemas.get(subject)
+        if found is not None:
+            form = json.dumps(replace(found, fields=()).to_json())
+            if last is None or last.describe_json != form:
+                lookups.schemas.add(EventSchema(subject, "", subject, clock.now_ms(), form))
+        return found
+
+    return PushTopicReader(described, org.privacy, known.describe if known else None)
 
 
 def _schemas_of(lookups: _Lookups, org: OrgConnection) -> Callable[[str], str | None]:

@@ -175,6 +175,10 @@ class Landing(ABC):
         Raises `ConcurrentCommit` when the channel's checkpoint is not `before` any more: then nothing was landed.
         """
 
+    def type_waiting(self) -> None:  # noqa: B027 - most kinds of event are typed by whoever reads their table
+        """Type what landed before it was known what its fields are, as far as that is known now: without the stream,
+        and after pauses that grow. Raises what typing fails at."""
+
     def resume_point(
         self,
         taken: ResumePoint,

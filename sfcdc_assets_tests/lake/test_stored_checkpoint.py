@@ -156,3 +156,27 @@ def test_what_a_break_brings_again_is_known_by_its_header_whatever_its_form(ware
         found = landed_before.without(RawEvents.open(warehouse), broken, [*again, unreadable_one], unknown)
         assert list(found) == [again[1], unreadable_one]
     assert landed_before.without(RawEvents.open(warehouse), broken, [unreadable_one], unknown) == [unreadable_one]
+
+
+def test_what_a_break_brings_again_without_a_readable_header_is_known_by_its_id_and_its_bytes(
+    warehouse: Warehouse,
+) -> None:
+    """Also alone, with another replay id, and after the stream has come past what was landed with a header."""
+
+    def unknown(_: str) -> None:
+        """No schema is known."""
+
+    before = StreamCheckpoint(CHANNEL, begun=EARLIEST)
+    first = [unreadable(b"1", 1), unreadable(b"2", 2)]
+    landed = land(before, first, unknown, resume=ResumePoint(b"2"), complete=True)
+    quarantine(warehouse, landed.quarantined, CHANNEL)
+    RawEvents.open(warehouse).commit(landed.rows, landed.checkpoint)
+    landed_before = LandedBefore(warehouse, CHANNEL)
+    note_lost_checkpoint(warehouse, CHANNEL, landed.checkpoint.position + 1, "by another process", 1, None)
+    broken = RawEvents.open(warehouse).lose_checkpoint(RawEvents.open(warehouse).checkpoint(CHANNEL))
+    other, again = unreadable(b"3", 3), [unreadable(b"7", 1), unreadable(b"8", 2)]
+    new = DeliveredEvent("uuid", "s", payload(event_schema(), header()), b"9", 5)
+    nameless = DeliveredEvent("", "s", first[0].payload, b"1", 5)
+    for delivered in ([*again, other], [again[0], new, other, again[1]], [nameless, *again]):
+        found = landed_before.without(RawEvents.open(warehouse), broken, delivered, unknown)
+        assert list(found) == [event for event in delivered if event not in again]

@@ -29,6 +29,7 @@ from sfcdc_assets.event_channels.push_topics.state_rows import (
 )
 from sfcdc_assets.event_channels.tables.fold import fold_topic
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.conditions import literal_time
 from sfcdc_assets.lake.tables.audits import Audit, note_audit
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.event_table import EventTable
@@ -119,8 +120,8 @@ def _typed_rows(
 def _newest(events: EventTable, channel: str, received_until_ms: int) -> Stamp:
     """Return the stamp of the newest notification that was received until then; before all where there is none."""
     since = events.last_position(channel) - _NEAR
-    until = utc(received_until_ms).isoformat()
-    condition = f"position > {since} and event_type is not null and received_at <= timestamp '{until}'"
+    until = literal_time(utc(received_until_ms))
+    condition = f"position > {since} and event_type is not null and received_at <= {until}"
     rows = events.table.scan(["created_date", "replay_id", "position"], condition)
     return max(map(stamp_of_event, rows.to_pylist()), default=BEFORE_ALL)
 

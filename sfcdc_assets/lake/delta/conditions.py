@@ -11,6 +11,6 @@ def literal(text: str) -> str:
 
 
 def literal_time(moment: datetime) -> str:
-    """Write a time as a literal of microseconds. SQL's own has nanoseconds, with which no statistics of a file can be
-    compared."""
+    """Write a time as a literal of microseconds, as columns have it. SQL's own has nanoseconds: a time that these do
+    not reach (before 1677, after 2262) is an error, and who deletes rows compares no statistics of a file with it."""
     return f"arrow_cast('{moment.astimezone(UTC).isoformat()}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -25,6 +25,10 @@ COMMITS_UNTIL_CHECKPOINT = 10
 """Of a table in an object store to which every batch commits, as Delta's own default is; delta-rs's is 100. Who opens a
 table reads every commit since its last checkpoint, each by three requests of the store."""
 
+OF_A_CUT = ("text_fields", "gap_reconciliation", "history", "current_state")
+"""Layers whose versions consistent cuts name. Their writers delete nothing of the log, as that goes by age and knows
+nothing of cuts: maintenance does."""
+
 
 class Table(TableUpkeep):
     """A handle on one snapshot of a Delta table. Not refreshed by others' commits: open it again to see them."""
@@ -72,6 +76,8 @@ class Table(TableUpkeep):
         if found is not None:
             return found
         configuration: dict[str, str | None] = {}
+        if is_of_a_cut(name):
+            configuration["delta.enableExpiredLogCleanup"] = "false"
         if statistics_on:
             configuration["delta.dataSkippingStatsColumns"] = ",".join(statistics_on)
         if of_batches and not warehouse.is_local:
@@ -108,3 +114,8 @@ class Table(TableUpkeep):
                 raise
             raise ConcurrentCommit(name, "another process has created it meanwhile") from error
         return cls(name, delta)
+
+
+def is_of_a_cut(name: str) -> bool:
+    """Return whether consistent cuts name versions of a table, which is named by its path."""
+    return name.partition("/")[0] in OF_A_CUT

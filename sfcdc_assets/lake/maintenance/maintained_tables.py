@@ -10,7 +10,7 @@ from sfcdc_assets.event_channels.push_topics.state_rows import ID
 from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.lake.delta import rebuild_claim
 from sfcdc_assets.lake.delta.data_files import DataFile
-from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.delta.table import Table, is_of_a_cut
 from sfcdc_assets.lake.maintenance.pack import Apart, Packing
 from sfcdc_assets.lake.tables import (
     audits,
@@ -66,17 +66,18 @@ LAYERS: Mapping[str, Packing | None] = {
 }
 """Tables that each entity, or each PushTopic, has. None: its files are the writer's own."""
 
-OF_A_CUT = (text_fields.LAYER, gap_reconciliation.LAYER, history.LAYER, current_state.LAYER)
-"""Layers whose versions a consistent cut names."""
-
 
 @dataclass(frozen=True)
 class Maintained:
-    """A table, how it is packed (None: not at all), and whether consistent cuts name its versions."""
+    """A table, and how it is packed (None: not at all)."""
 
     name: str
     packing: Packing | None
-    is_of_a_cut: bool = False
+
+    @property
+    def is_of_a_cut(self) -> bool:
+        """Whether consistent cuts name its versions."""
+        return is_of_a_cut(self.name)
 
 
 def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:
@@ -86,7 +87,7 @@ def maintained_tables(warehouse: Warehouse, payload_retention_days: int | None) 
         yield Maintained(name, packing)
     for layer, each in LAYERS.items():
         for entity in warehouse.entities(layer):
-            yield Maintained(f"{layer}/{entity}", each, layer in OF_A_CUT)
+            yield Maintained(f"{layer}/{entity}", each)
 
 
 def landed_tables(warehouse: Warehouse, payload_retention_days: int | None) -> Iterator[Maintained]:

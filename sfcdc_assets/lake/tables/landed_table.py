@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.lake.delta.commit_protocol import RUN_ID
-from sfcdc_assets.lake.delta.conditions import literal
+from sfcdc_assets.lake.delta.conditions import literal, literal_time
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.quarantine import Delivery
@@ -150,10 +150,8 @@ class LandedKeys:
         if position < self._through:
             self._through, self._received = 0, {}
         if position > self._through:
-            since = utc(since_ms).isoformat()
-            rows = table.scan(
-                ["event_key", "received_at"], f"position > {self._through} and received_at >= timestamp '{since}'"
-            )
+            since = literal_time(utc(since_ms))
+            rows = table.scan(["event_key", "received_at"], f"position > {self._through} and received_at >= {since}")
             received = pc.divide(rows["received_at"].cast(pa.int64()), TOGETHER_MS * 1000)
             for part in pc.unique(received).to_pylist():
                 self._add(rows.filter(pc.equal(received, part))["event_key"].to_pylist(), part)

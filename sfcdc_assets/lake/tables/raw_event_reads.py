@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
-from sfcdc_assets.lake.delta.conditions import literal
+from sfcdc_assets.lake.delta.conditions import literal, literal_time
 from sfcdc_assets.lake.delta.data_files import DataFile, data_files
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
@@ -172,8 +172,8 @@ class RawEventReads:
             return self._read(files["path"].to_list(), columns, channel, after, up_to, committed)
         where = f"{of_entity(entity, channel)} and position > {after} and position <= {up_to}"
         if committed is not None:
-            first, last = (time.astimezone(UTC).isoformat() for time in committed)
-            where += f" and commit_timestamp >= timestamp '{first}' and commit_timestamp <= timestamp '{last}'"
+            first, last = map(literal_time, committed)
+            where += f" and commit_timestamp >= {first} and commit_timestamp <= {last}"
         return self.table.scan(columns, where)
 
     def _read(

@@ -1,11 +1,12 @@
-"""One sensor a channel that carries no change events: a tick lands what has come, and folds it where it is a PushTopic.
-There is nothing for a run to do, as each event stands for itself."""
+"""One sensor a channel that carries no change events: a tick lands what has come, types what could not be typed until
+now, and folds it where it is a PushTopic. There is nothing for a run to do, as each event stands for itself."""
 
 from __future__ import annotations
 
 import dagster as dg
 
 from sfcdc_assets.event_channels.tables.fold import fold_topic, has_state
+from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.run_lander import Reading
 from sfcdc_assets.orchestration.assets.event_metadata import event_materialization
 from sfcdc_assets.orchestration.assets.push_topic_state import state_materialization
@@ -41,6 +42,8 @@ def events_due(
             event_materialization(assets, warehouse, report),
             evaluation_of(assets, warehouse, opened.settings, kind),
         ]
+    if isinstance(opened.reader, ChannelReader):
+        opened.reader.type_waiting()
     if has_state(channel):
         # A fold is one small commit in this process, and needs neither Spark nor the org: a run would cost more than
         # its work. What a tick that died has landed, this one folds.

@@ -11,6 +11,7 @@ import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.landing import land as land_module
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
@@ -171,6 +172,8 @@ def test_nothing_is_landed_twice_after_a_lost_checkpoint_though_something_new_co
             reader = ChannelReader(watched.warehouse, connected, CHANNEL, SETTLE)
             reader.land(PATIENCE)
             for number in range(150):
+                if number in (20, 90):
+                    watched.server.faults.arm(Fault.GARBLED_HEADER)
                 watched.update(number % 40, Name=f"n{number}")
             for _ in range(3):
                 reader.land(PATIENCE)
@@ -185,5 +188,9 @@ def test_nothing_is_landed_twice_after_a_lost_checkpoint_though_something_new_co
         landed = Counter(
             (row["transaction_key"], row["sequence_number"], *row["record_ids"]) for row in watched.landed()
         )
-    assert len(landed) == 151
+        table = Table.open(watched.warehouse, "quarantine")
+        assert table is not None
+        unread = table.count()
+    assert len(landed) == 151 - 2
     assert set(landed.values()) == {1}
+    assert unread == 2

@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.event_channels.tables.fold import fold_topic
-from sfcdc_assets.event_channels.typed_event import NotKnownYet
+from sfcdc_assets.event_channels.typed_event import EventReader, NotKnownYet
+from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
+from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing import event_landing
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import PollTimeouts
+from sfcdc_assets.landing.poll_timeouts import TICK, PollTimeouts
+from sfcdc_assets.landing.retype_events import type_waiting
+from sfcdc_assets.orchestration.sensors.channel import tick
+from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
@@ -123,6 +133,29 @@ def test_a_rule_of_privacy_about_another_object_keeps_no_platform_event_from_lan
         assert land(org, ORDERS).count == lands
 
 
+@pytest.mark.parametrize(("rule", "lands"), [("Contact.Birthdate", 1), ("Account.AnnualRevenue", 0), ("*.Phone", 0)])
+def test_a_rule_of_privacy_about_another_object_keeps_no_notification_from_landing_whose_object_was_known_before(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, rule: str, lands: int
+) -> None:
+    land(org, TOPIC)
+    org.update(1, AnnualRevenue=12)
+    assert land(org, TOPIC).count == 1
+    monkeypatch.setenv("SFCDC_EXCLUDE", rule)
+    settings = org.org.settings
+    org.org.settings = replace(settings, daily_api_requests=1)
+    org.update(2, AnnualRevenue=13)
+    with nullcontext() if lands else pytest.raises(NotKnownYet):
+        assert land(org, TOPIC).count == lands
+    assert len(rows(org, TOPIC)) == 1 + lands
+    org.org.settings = settings
+    clock.sleep(26 * HOUR)
+    org.update(3, AnnualRevenue=14)
+    land(org, TOPIC)
+    is_hidden = rule == "Account.AnnualRevenue"
+    found = [row["AnnualRevenue"] for row in rows(org, TOPIC)]
+    assert found == [12.0, *([None, None] if is_hidden else [13.0, 14.0])]
+
+
 def test_what_waits_is_typed_by_the_process_that_landed_it_with_the_next_event_that_can_be_read(org: Stream) -> None:
     reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
     org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
@@ -147,3 +180,107 @@ def test_bytes_that_settings_of_privacy_forbid_to_keep_wait_in_the_org(
     clock.sleep(HOUR)
     assert land(org, ORDERS).count == 1
     assert "Order_Number__c" not in rows(org, ORDERS)[0]
+
+
+# -- while no event can come
+
+
+def ticks_in_vain(org: Stream, channel: str, count: int) -> None:
+    """Ticks of the sensor, a minute apart, by a process that was just started; in each, the stream cannot be read."""
+    connected = partial(ASSETS.connect, org.warehouse)
+    with instance_in_memory() as instance:
+        channels = OpenChannels(tries_at_once=True)
+        try:
+            for _ in range(count):
+                clock.sleep(60)
+                opened = channels.of(channel, org.warehouse, load_settings(), connected)
+                with pytest.raises(SfcdcError):
+                    tick(ASSETS, instance, channel, opened, TICK)
+        finally:
+            channels.close()
+
+
+def test_a_topics_notifications_are_typed_and_folded_while_the_stream_fails_for_ever(org: Stream) -> None:
+    land(org, TOPIC)
+    settings = org.org.settings
+    org.org.settings = replace(settings, daily_api_requests=1)
+    org.update(1, AnnualRevenue=12)
+    assert land(org, TOPIC).count == 1
+    org.server.faults.arm(Fault.COMETD_REFUSED, 10**6)
+    ticks_in_vain(org, TOPIC, 3)
+    assert untyped_from(org, TOPIC) == 1
+    org.org.settings = settings
+    clock.sleep(26 * HOUR)
+    ticks_in_vain(org, TOPIC, 1)
+    assert [(row["AnnualRevenue"], row["_problem"]) for row in rows(org, TOPIC)] == [(12.0, None)]
+    state = PushTopicState.open(org.warehouse, "Energetic")
+    assert state is not None
+    assert state.applied(TOPIC) == 1
+
+
+def test_platform_events_are_typed_while_the_stream_is_refused_for_ever_and_seldom_tried_while_their_schema_is(
+    org: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    assert land(org, ORDERS).count == 1
+    org.server.faults.arm(Fault.STREAM_REFUSED, 10**6)
+    tried = counted_tries(monkeypatch)
+    for _ in range(4):  # processes, one after another
+        ticks_in_vain(org, ORDERS, 60)
+    assert 5 <= len(tried) <= 20, "in four hours"
+    org.server.faults.disarm(Fault.SCHEMA_REFUSED)
+    ticks_in_vain(org, ORDERS, 62)
+    assert [(row["Order_Number__c"], row["_problem"]) for row in rows(org, ORDERS)] == [("1", None)]
+    assert untyped_from(org, ORDERS) == 0
+
+
+def counted_tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    tried: list[str] = []
+
+    def counted(warehouse: Warehouse, channel: str, reader: EventReader) -> int:
+        tried.append(channel)
+        return type_waiting(warehouse, channel, reader)
+
+    monkeypatch.setattr(event_landing, "type_waiting", counted)
+    return tried
+
+
+def test_where_nothing_waits_no_table_is_opened_to_see_that(org: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    assert reader.land(QUICK).count == 1
+    reader.type_waiting()
+    monkeypatch.setattr(Table, "open", not_to_be_opened)
+    reader.type_waiting()
+
+
+def not_to_be_opened(*_: object) -> None:
+    raise AssertionError("a table is opened")
+
+
+def test_what_fails_while_events_are_typed_is_nobody_elses_and_is_tried_again_after_pauses(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    land(org, ORDERS)
+    org.server.faults.disarm()
+    clock.sleep(HOUR)
+    tried: list[str] = []
+
+    def fails(warehouse: Warehouse, channel: str, reader: EventReader) -> int:
+        tried.append(channel)
+        raise OSError("the disk is full")
+
+    reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
+    with monkeypatch.context() as patch:
+        patch.setattr(event_landing, "type_waiting", fails)
+        for _ in range(60):
+            clock.sleep(10)
+            reader.type_waiting()
+    assert 3 <= len(tried) <= 10
+    assert "the disk is full" in caplog.text
+    clock.sleep(300)
+    reader.type_waiting()
+    assert untyped_from(org, ORDERS) == 0
