@@ -30,6 +30,7 @@ KINDS = {
     "AccountHistory",
     "AccountShare",
     "ActivityFieldHistory",
+    "ApexPageInfo",
     "AsyncApexJob",
     "Attachment",
     "CaseStatus",
@@ -125,6 +126,7 @@ def test_everything_that_can_be_read_is_a_table_that_equals_the_org(org: Emulate
 def test_what_is_left_out_is_reported_with_the_reason_by_status_and_doctor(org: EmulatedPipeline) -> None:
     org.sync()
     left_out = json.loads(sfcdc("status", "--json").stdout)["left_out"]
+    assert "empty Id" in left_out["ApexPageInfo"]
     assert left_out.keys() >= {"EntityDefinition", "FlexQueueItem", "OutgoingEmail", "Reading__b", "SiteDetail"}
     assert left_out.keys().isdisjoint(READ)
     reported = in_one_line(sfcdc("status"))
