@@ -40,12 +40,13 @@ REQUESTS = 10
 """Of one reading, for counting, at most: a tick does not take long, and the next one goes on."""
 
 
-def readability_of(warehouse: Warehouse, entity: str) -> Readability:
-    """Return how a copied object is read, by its newest describe. Raises `NotPollable` and `SchemaMissing`."""
+def readability_of(warehouse: Warehouse, entity: str, note: PollNote | None) -> Readability:
+    """Return how a copied object is read, by its newest describe and what polls of it have noted. Raises `NotPollable`
+    and `SchemaMissing`."""
     described = newest_describe(Schemas(warehouse).of_entity(entity))
     if described is None:
         raise SchemaMissing(entity)
-    return readability(described)
+    return readability(described).without(note.refused_stamp if note is not None else None)
 
 
 class DailyChecks:
@@ -56,12 +57,12 @@ class DailyChecks:
         self._hard_deletes = HardDeletes(warehouse, org)
         self._readable: dict[str, Readability] = {}
 
-    def readability(self, entity: str) -> Readability:
-        """Return `readability_of` it, which is kept."""
+    def readability(self, entity: str, note: PollNote | None) -> Readability:
+        """Return `readability_of` it; what describe says is kept."""
         found = self._readable.get(entity)
         if found is None:
-            found = self._readable[entity] = readability_of(self._warehouse, entity)
-        return found
+            found = self._readable[entity] = readability_of(self._warehouse, entity, None)
+        return found.without(note.refused_stamp if note is not None else None)
 
     def forget(self, entity: str) -> None:
         """Look at the object's describe again."""
@@ -118,7 +119,7 @@ class DailyChecks:
     def _due_ms(self, entity: str, note: PollNote) -> int:
         if note.sweep_failures:
             return note.swept_at_ms + min(self._sweep_ms(entity), interval_after(AGAIN_MS, note.sweep_failures - 1))
-        how = outcome_of(self.readability, entity)
+        how = outcome_of(self.readability, entity, note)
         if isinstance(how, Readability) and how.stamp is None:
             return self._compared_due_ms(entity, note)
         return min(note.swept_at_ms + self._sweep_ms(entity), self._compared_due_ms(entity, note))
@@ -128,7 +129,7 @@ class DailyChecks:
 
     def _compared_due_ms(self, entity: str, note: PollNote) -> int:
         """Return from when on (epoch ms) it is compared; never, where its stamp tells all."""
-        how = outcome_of(self.readability, entity)
+        how = outcome_of(self.readability, entity, note)
         if isinstance(how, Readability) and how.is_compared:
             return note.compared_at_ms + int(self._org.poll.reread_seconds_of(entity) * 1000)
         return _NEVER
@@ -142,7 +143,7 @@ class DailyChecks:
     def _compare(
         self, entity: str, note: PollNote, position: int, left: int, now_ms: int
     ) -> tuple[PollNote | None, int]:
-        how = self.readability(entity)
+        how = self.readability(entity, note)
         fields = ALL_FIELDS if how.stamp is None else how.unstamped
         found = compare_object(self._warehouse, self._org, entity, fields, position)
         if found.differing:

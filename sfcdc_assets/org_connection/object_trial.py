@@ -6,12 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
+from sfcdc_assets.polls.cursor import Cursor, order
 from sfcdc_assets.polls.known_objects import ParentKey
 from sfcdc_assets.polls.readability import NotPollable, refusal_of_query
-from sfcdc_assets.salesforce.composite_query import first_page
+from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.composite_query import first_page, first_pages
 from sfcdc_assets.salesforce.errors import QueryRefused
 from sfcdc_assets.salesforce.record_id import is_empty_id
 from sfcdc_assets.salesforce.session import OrgSession
+
+OF_ITS_STAMP = frozenset({"INVALID_FIELD", "INVALID_QUERY_FILTER_OPERATOR", "MALFORMED_QUERY"})
+"""What a query by a stamp may be refused with that no query can be filtered or sorted by."""
 
 
 def tried(session: OrgSession, entity: str, parent: ParentKey | None) -> datetime | None:
@@ -27,6 +32,14 @@ def tried(session: OrgSession, entity: str, parent: ParentKey | None) -> datetim
         raise refusal_of_query(entity, refusal.error_code, refusal.message) or refusal from refusal
     check_ids(entity, [row.get("Id") for row in page.rows])
     return page.asked_at
+
+
+def refuses_stamp(session: OrgSession, entity: str, stamp: str) -> bool:
+    """Return whether the org refuses to be asked for what changed in an object by this field, in the order of which
+    polls read, though describe says that it may. One request."""
+    soql = f"SELECT Id FROM {entity} WHERE {Cursor(clock.now()).condition(stamp)} {order(stamp)} LIMIT 1"
+    [answer] = first_pages(session, [soql])
+    return isinstance(answer, QueryRefused) and answer.error_code in OF_ITS_STAMP
 
 
 def check_ids(entity: str, ids: Sequence[str | None]) -> None:

@@ -7,7 +7,7 @@ it for one record before anything is written (`refusal_of_query`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sfcdc_assets.polls.known_objects import ALL_FIELDS, ParentKey, known_object
 from sfcdc_assets.polls.stamp import Stamp, stamp_among_fields
@@ -49,6 +49,12 @@ class Readability:
     def is_compared(self) -> bool:
         """Whether its records have to be compared as a whole now and then."""
         return self.stamp is None or bool(self.unstamped)
+
+    def without(self, stamp: str | None) -> Readability:
+        """Return how it is read where the org refuses queries by this stamp."""
+        if self.stamp is None or self.stamp.field != stamp:
+            return self
+        return replace(self, stamp=None, unstamped=())
 
 
 def refusal_by_name(name: str) -> NotPollable | None:

@@ -252,7 +252,8 @@ class _Auditor:
         until = self._landed_until_ms.get(channel, 0)
         if not (until and is_polled(channel)):
             return until
-        note, how = self._polls.get(entity), outcome_of(readability_of, self._warehouse, entity)
+        note = self._polls.get(entity)
+        how = outcome_of(readability_of, self._warehouse, entity, note)
         return min(until, seen_through_ms(note, how)) if note is not None and isinstance(how, Readability) else 0
 
     @cached_property

@@ -24,7 +24,9 @@ class PollNote:
     `covered_asked_ms`, by our clock. Its records were counted at `swept_at_ms`, by our clock. `error`: why the last
     poll failed, if it did, and how often in a row it has; `sweep_error` and `sweep_failures` likewise of the counts and
     comparisons. At `compared_at_ms`, by our clock, what no stamp tells of was compared. `read_back`: the last
-    read-back of the object after the poll; since `same_since_ms`, by the org's clock, no poll found anything new."""
+    read-back of the object after the poll; since `same_since_ms`, by the org's clock, no poll found anything new.
+    `refused_stamp`: the field by which the org refuses to be asked for what changed, though its describe says that it
+    may be."""
 
     asked_at_ms: int = 0
     seen_until_ms: int = 0
@@ -39,6 +41,7 @@ class PollNote:
     sweep_error: str | None = None
     sweep_failures: int = 0
     compared_at_ms: int = 0
+    refused_stamp: str | None = None
 
 
 class PollsFailed(SfcdcError):

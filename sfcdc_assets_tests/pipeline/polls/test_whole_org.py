@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
-from sfcdc_assets.lake.store.poll_notes import read_poll_notes
+from sfcdc_assets.lake.store.poll_notes import note_polls, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
@@ -33,6 +34,7 @@ KINDS = {
     "ApexPageInfo",
     "AsyncApexJob",
     "Attachment",
+    "BackgroundOperationResult",
     "CaseStatus",
     "ContentDocument",
     "ContentDocumentLink",
@@ -53,6 +55,7 @@ READ = (
     "ActivityFieldHistory",
     "AsyncApexJob",
     "Attachment",
+    "BackgroundOperationResult",
     "CaseStatus",
     "ContentDocument",
     "ContentDocumentLink",
@@ -201,6 +204,25 @@ def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(or
     assert org.rows("TabDefinition")[tab]["Label"] == "Another"
     assert org.rows("ContentDocumentLink")[gone]["_is_deleted"]
     assert str(link) in org.rows("ContentDocumentLink")
+
+
+def test_what_may_not_be_read_by_its_stamp_though_describe_says_so_is_compared_as_a_whole(
+    org: EmulatedPipeline,
+) -> None:
+    synced = sfcdc("sync", "--until-caught-up")
+    assert synced.exit_code == 0, synced.output
+    warehouse, entity = Warehouse(str(org.warehouse)), "BackgroundOperationResult"
+    note = read_poll_notes(warehouse)[entity]
+    assert (note.refused_stamp, note.error) == ("CreatedDate", None)
+    result = change(org, entity, {"Message": "It is over."})
+    with org.org.transaction() as work:
+        made = work.create(entity, {"Message": "Another one."})
+    a_day_later(org)
+    assert org.rows(entity)[result]["Message"] == "It is over."
+    assert str(made) in org.rows(entity)
+    note_polls(warehouse, {entity: replace(read_poll_notes(warehouse)[entity], refused_stamp=None)})
+    assert sfcdc("sync", "--until-caught-up").exit_code == 0
+    assert read_poll_notes(warehouse)[entity].refused_stamp == "CreatedDate", "a note that is lost is found again"
 
 
 def test_verify_has_what_no_stamp_tells_of_read_back_and_compares_it_again(org: EmulatedPipeline) -> None:
