@@ -214,7 +214,7 @@ class _Auditor:
         record_ids = sorted({*suspected, *changed, *ours})
         columns = columns_of_table(self._schemas, entity, table.schema, self._privacy)
         compared = compare_ids(
-            self._org.session, table, entity, record_ids, columns, described.field_names, table.applied(channel) or 0
+            self._org.session, table, entity, record_ids, columns, described, table.applied(channel) or 0
         )
         uncertain = compared.suspected | compared.unreadable
         found += [each for each in compared.differences if each.record_id not in uncertain]

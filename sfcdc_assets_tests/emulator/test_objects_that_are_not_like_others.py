@@ -131,6 +131,15 @@ def test_a_query_may_be_refused_the_order_that_describe_allows(client: RestClien
     assert found(client, "SELECT Id FROM BackgroundOperationResult WHERE CreatedDate >= 2001-01-01T00:00:00Z")
 
 
+def test_records_that_no_retrieve_gives_are_found_by_queries(org: EmulatedOrg, client: RestClient) -> None:
+    tab = next(org.records("TabDefinition"))["Id"]
+    answer = client.post("/composite/sobjects/TabDefinition", {"ids": [tab], "fields": ["Id"]})
+    assert answer.status_code == 400
+    message = "entity type TabDefinition does not support retrieve"
+    assert answer.json() == [{"message": message, "errorCode": "INVALID_TYPE_FOR_OPERATION"}]
+    assert [row["Id"] for row in found(client, f"SELECT Id FROM TabDefinition WHERE Id = '{tab}'")] == [tab]
+
+
 def test_a_filter_on_a_reified_column_is_enough(org: EmulatedOrg, client: RestClient) -> None:
     durable = next(org.records("SiteDetail"))["DurableId"]
     soql = f"SELECT DurableId, SecureUrl FROM SiteDetail WHERE SiteDetail.DurableId = '{durable}'"
@@ -278,6 +287,7 @@ def test_what_only_the_org_writes_is_refused_to_clients(org: EmulatedOrg, client
         ("AccountFeed", (True, True, True, False, "Account", "Feed")),
         ("Invoice_Statement__History", (True, True, True, False, "Invoice_Statement__c", "History")),
         ("OpportunityFieldHistory", (True, True, True, False, "Opportunity", "History")),
+        ("TabDefinition", (True, False, False, False, None, None)),
         ("OpenActivity", (False, False, False, False, None, None)),
         ("Tax_Rate__mdt", (True, False, True, False, None, None)),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,11 @@ from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.org_connection import whole_object
 from sfcdc_assets.org_connection.object_trial import check_ids
 from sfcdc_assets.org_connection.whole_object import read_pages, start
+from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.polls import known_objects
 from sfcdc_assets.polls.object_schema import schema_of
 from sfcdc_assets.polls.readability import NotPollable
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.salesforce.session import OrgSession
@@ -144,3 +147,21 @@ def test_records_of_one_id_are_refused() -> None:
     with pytest.raises(NotPollable, match="one Id, 01"):
         check_ids("Odd", ["02", "01", "01"])
     check_ids("Odd", [])
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_records_that_no_retrieve_gives_are_read_back_by_queries(
+    org: EmulatedOrg, new_session: NewSession, *, says_so: bool
+) -> None:
+    """Also where the describe that is stored is older than what it says of that."""
+    present, gone = ids_of(org, "TabDefinition"), "01r000000000999AAA"
+    with new_session() as session:
+        described = replace(describe(session, "TabDefinition"), retrieveable=not says_so)
+        calls, wanted = session.calls, columns_of(session, "TabDefinition")
+        asked = [*present, gone]
+        read = read_back(session, "TabDefinition", asked, wanted, described, position=3, read_at=clock.now())
+        assert session.calls - calls <= 3
+    assert (read.refused, read.left) == ({}, ())
+    rows = {row["Id"]: row for row in read.rows.to_pylist()}
+    assert {each for each, row in rows.items() if row["_system_modstamp"] is not None} == {*present}
+    assert all(rows[each]["Name"] is not None for each in present)

@@ -26,6 +26,7 @@ class ObjectAccess:
     replicateable: bool = True
     """Whether `updated` and `deleted` list its records; never without a stamp."""
     retrieveable: bool = True
+    """Whether `composite/sobjects` gives its records by their ids; queries do."""
     writable: bool = True
     """Whether clients may create, update and delete records; otherwise the org alone does."""
     bulk: bool = True
