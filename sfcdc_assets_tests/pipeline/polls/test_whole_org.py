@@ -32,6 +32,7 @@ KINDS = {
     "AccountShare",
     "ActivityFieldHistory",
     "ApexPageInfo",
+    "ApexTestQueueItem",
     "AsyncApexJob",
     "Attachment",
     "BackgroundOperationResult",
@@ -53,6 +54,7 @@ READ = (
     "AccountHistory",
     "AccountShare",
     "ActivityFieldHistory",
+    "ApexTestQueueItem",
     "AsyncApexJob",
     "Attachment",
     "BackgroundOperationResult",
@@ -190,6 +192,7 @@ def test_a_file_that_is_asked_for_is_a_column_with_the_path_by_which_the_org_ser
 
 def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(org: EmulatedPipeline) -> None:
     job = change(org, "AsyncApexJob", {"Status": "Completed", "JobItemsProcessed": 7})
+    item = change(org, "ApexTestQueueItem", {"Status": "Processing", "ExtendedStatus": "(1/3)"})
     tab = change(org, "TabDefinition", {"Label": "Another"})
     with org.org.transaction() as work:
         gone = ids(org.org, "ContentDocumentLink")[0]
@@ -201,6 +204,7 @@ def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(or
     assert org.rows("TabDefinition")[tab]["Label"] != "Another", "nothing tells of it"
     a_day_later(org)
     assert org.rows("AsyncApexJob")[job]["Status"] == "Completed"
+    assert org.rows("ApexTestQueueItem")[item]["Status"] == "Processing", "no list names it"
     assert org.rows("TabDefinition")[tab]["Label"] == "Another"
     assert org.rows("ContentDocumentLink")[gone]["_is_deleted"]
     assert str(link) in org.rows("ContentDocumentLink")
