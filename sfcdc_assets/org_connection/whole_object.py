@@ -16,10 +16,9 @@ import pyarrow as pa
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.org_connection.object_trial import check_ids, tried
 from sfcdc_assets.polls.cursor import Cursor
-from sfcdc_assets.polls.known_objects import ParentKey, known_object
+from sfcdc_assets.polls.known_objects import PARENTS_PER_PAGE, PARENTS_PER_QUERY, ParentKey, known_object
 from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.composite_query import (
-    MOST_QUERIES,
     PAGE_ROWS,
     QueryPage,
     first_page,
@@ -34,9 +33,6 @@ from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import SYSTEM_MODSTAMP, snapshot_query, stamp_among
 from sfcdc_assets.timeline.rest_rows import typed_rows
 
-PARENTS_PER_QUERY = 150
-"""Ids in one condition: with their quotes they keep a query's conditions below 4,000 characters."""
-PARENTS_PER_PAGE = MOST_QUERIES * PARENTS_PER_QUERY
 _NO_BULK = "not supported by the Bulk API"
 _EXPIRED = frozenset({"INVALID_QUERY_LOCATOR"})
 
