@@ -132,6 +132,8 @@ class OrgSettings:
     spoiled_records: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By record id: fields whose value REST and bulk queries give as text that is no value of their type; without
     fields, any REST request that would give the record fails with an internal error."""
+    most_formula_text: int = 1_000_000
+    """A query of formula fields whose texts have more characters together is too complicated for the org."""
     most_ids_in_retrieve: int = 2_000
     """Retrieving more ids at once by composite/sobjects is answered with 414, as a proxy does; 2,000 is Salesforce's
     own limit, with an error of its own."""
