@@ -11,6 +11,7 @@ from sfcdc_assets.doctor.finding import Finding, Outcome, not_checked, of_error,
 from sfcdc_assets.doctor.storage import WRITABLE, change_feed, storage
 from sfcdc_assets.doctor.streams import checkpoint
 from sfcdc_assets.doctor.workers import WORKERS, workers
+from sfcdc_assets.lake.store.formula_notes import read_formula_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.open_org import knowing_refusals
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
@@ -182,7 +183,7 @@ def _objects(settings: Settings, warehouse: Warehouse, org: OrgConnection, here:
         yield warning(RIGHTS, problem, "Run it again when the org has taken yesterday's jobs off its count.")
     if not entities:
         yield not_checked(RIGHTS, "the objects of the channels, which are not known")
-    yield from rights.formulas(settings, seen)
+    yield from rights.formulas(settings, seen, read_formula_notes(warehouse).entities)
     yield from _allowances(org, new, here, settings.snapshot_reserve_percent, polled)
 
 

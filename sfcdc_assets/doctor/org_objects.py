@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.polls.cost import requests_a_day, requests_to_compare
+from sfcdc_assets.polls.cost import requests_a_day, requests_of_parents, requests_to_compare
 from sfcdc_assets.polls.cursor import soql_time
-from sfcdc_assets.polls.known_objects import known_object
+from sfcdc_assets.polls.known_objects import is_written_once, known_object
 from sfcdc_assets.polls.polled_objects import PollSettings
 from sfcdc_assets.polls.readability import refusal_by_name
+from sfcdc_assets.polls.stamp import Stamp
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.channel_members import change_event_of
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, counts
@@ -112,6 +113,8 @@ class _Survey:
     refused: dict[str, str] = field(default_factory=dict)
     unstamped: set[str] = field(default_factory=set)
     """Objects that can be filtered by no stamp, or are read through their parents."""
+    changes_unstamped: set[str] = field(default_factory=set)
+    """Objects whose records change without the stamp that they can be filtered by."""
     remarks: list[str] = field(default_factory=list)
 
 
@@ -182,6 +185,8 @@ def _count_changes(
             for entity, answer in zip(some, answers, strict=True):
                 if isinstance(answer, int):
                     survey.changes[entity] = answer
+                    if not (Stamp(stamp).moves or is_written_once(entity)):
+                        survey.changes_unstamped.add(entity)
                 elif isinstance(answer, QueryRefused) and answer.error_code == _NO_SUCH_FIELD:
                     refused[entity] = answer.message
                 else:
@@ -209,10 +214,19 @@ def _object(summary: ObjectSummary, survey: _Survey, fed: Mapping[str, str], pol
         why_not = refusal.reason
     is_compared, requests = why_not is None and name in survey.unstamped, None
     if is_compared:
-        requests = requests_to_compare(rows or 0, poll.reread_seconds_of(name) / 3600)
+        requests = _requests_to_compare(name, survey, poll)
     elif why_not is None and changes is not None:
         requests = requests_a_day(changes, poll.seconds_of(name))
+        if name in survey.changes_unstamped or known_object(name).unstamped:
+            requests += _requests_to_compare(name, survey, poll)
     return OrgObject(name, rows, changes, fed.get(name), why_not, requests, is_compared=is_compared)
+
+
+def _requests_to_compare(name: str, survey: _Survey, poll: PollSettings) -> float:
+    hours, parent = poll.reread_seconds_of(name) / 3600, known_object(name).parent
+    if parent is not None:
+        return requests_of_parents(survey.rows.get(parent.parent, 0), hours)
+    return requests_to_compare(survey.rows.get(name, 0), hours)
 
 
 def _most_changes_first(each: OrgObject) -> tuple[int, int, str]:

@@ -13,6 +13,7 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.doctor.finding import Finding, failed, of_error, ok, warning
 from sfcdc_assets.formulas.dependencies import formula_fields
 from sfcdc_assets.formulas.wanted_formulas import wanted_formulas
+from sfcdc_assets.lake.store.formula_notes import FormulaNote
 from sfcdc_assets.landing.stream_start import LEAST_ALLOWANCE
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_reads.first_start import FirstStart
@@ -119,13 +120,17 @@ NAMED = 10
 """Formula fields that are not read are named up to so many."""
 
 
-def formulas(settings: Settings, described: Sequence[ObjectDescription]) -> Iterator[Finding]:
-    """Say how many formula fields the objects have, and which of them are not read; nothing where they have none."""
+def formulas(
+    settings: Settings, described: Sequence[ObjectDescription], noted: Mapping[str, FormulaNote]
+) -> Iterator[Finding]:
+    """Say how many formula fields the objects have, and which of them are not read; nothing where they have none.
+    `noted`: what is known of the reading of each object's."""
     every, known = list[str](), {each.name: each for each in described}
     read, withheld, privacy = set[str](), dict[str, str](), Privacy.of(settings)
     for each in described:
         every += [f"{each.name}.{field.name}" for field in formula_fields(each)]
-        wanted = wanted_formulas(each, known.get, settings.formulas, privacy)
+        refused = noted.get(each.name, FormulaNote()).refused
+        wanted = wanted_formulas(each, known.get, settings.formulas, privacy, refused)
         read |= {f"{each.name}.{name}" for name in wanted.names}
         withheld |= {f"{each.name}.{name}": why for name, why in wanted.withheld.items()}
     if not every:
@@ -140,7 +145,7 @@ def formulas(settings: Settings, described: Sequence[ObjectDescription]) -> Iter
     if withheld:
         listed = "; ".join(f"{name} ({why})" for name, why in sorted(withheld.items()))
         fix = "Leave them out of SFCDC_FORMULAS, or what they show out of SFCDC_EXCLUDE and SFCDC_HASH."
-        yield warning(FORMULAS, f"Withheld, because of what they show, or may: {listed}.", fix)
+        yield warning(FORMULAS, f"Withheld: {listed}.", fix)
 
 
 REQUESTS, JOBS, DELIVERIES = "DailyApiRequests", "DailyBulkV2QueryJobs", "DailyDeliveredPlatformEvents"

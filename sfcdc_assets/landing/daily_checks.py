@@ -48,12 +48,13 @@ class ComparisonWaits(SfcdcError):
         super().__init__(f"{entity} is not compared now, because {why.rstrip('.')}. It is tried again.")
 
 
-def readability_of(warehouse: Warehouse, entity: str) -> Readability:
-    """Return how a copied object is read, by its newest describe. Raises `NotPollable` and `SchemaMissing`."""
+def readability_of(warehouse: Warehouse, entity: str, note: PollNote | None) -> Readability:
+    """Return how a copied object is read, by its newest describe and what polls of it have noted. Raises `NotPollable`
+    and `SchemaMissing`."""
     described = newest_describe(Schemas(warehouse).of_entity(entity))
     if described is None:
         raise SchemaMissing(entity)
-    return readability(described)
+    return readability(described).without(note.refused_stamp if note is not None else None)
 
 
 class DailyChecks:
@@ -67,12 +68,12 @@ class DailyChecks:
         self._comparison: ObjectComparison | None = None
         """The one that is under way: it goes on with the next reading where this one has no time left."""
 
-    def readability(self, entity: str) -> Readability:
-        """Return `readability_of` it, which is kept."""
+    def readability(self, entity: str, note: PollNote | None) -> Readability:
+        """Return `readability_of` it; what describe says is kept."""
         found = self._readable.get(entity)
         if found is None:
-            found = self._readable[entity] = readability_of(self._warehouse, entity)
-        return found
+            found = self._readable[entity] = readability_of(self._warehouse, entity, None)
+        return found.without(note.refused_stamp if note is not None else None)
 
     def forget(self, entity: str) -> None:
         """Look at the object's describe again."""
@@ -141,7 +142,7 @@ class DailyChecks:
     def _due_ms(self, entity: str, note: PollNote) -> int:
         if note.sweep_failures:
             return note.swept_at_ms + min(self._sweep_ms(entity), interval_after(AGAIN_MS, note.sweep_failures - 1))
-        how = outcome_of(self.readability, entity)
+        how = outcome_of(self.readability, entity, note)
         if isinstance(how, Readability) and how.stamp is None:
             return self._compared_due_ms(entity, note)
         return min(note.swept_at_ms + self._sweep_ms(entity), self._compared_due_ms(entity, note))
@@ -151,7 +152,7 @@ class DailyChecks:
 
     def _compared_due_ms(self, entity: str, note: PollNote) -> int:
         """Return from when on (epoch ms) it is compared; never, where its stamp tells all."""
-        how = outcome_of(self.readability, entity)
+        how = outcome_of(self.readability, entity, note)
         if isinstance(how, Readability) and how.is_compared:
             return note.compared_at_ms + int(self._org.poll.reread_seconds_of(entity) * 1000)
         return _NEVER
@@ -166,7 +167,7 @@ class DailyChecks:
         self, entity: str, note: PollNote, position: int, now_ms: int, may_go_on: Callable[[], bool]
     ) -> PollNote | None:
         """Begin or go on with the comparison of an object; returns its note, None where it is not over."""
-        how = self.readability(entity)
+        how = self.readability(entity, note)
         comparison, self._comparison = self._comparison or self._begin(entity, how, position), None
         found = comparison.go_on(may_go_on)
         if found is None:

@@ -35,6 +35,7 @@ from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, fa
 from sfcdc_assets.landing.poll_budget import PollBudget
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT, RetryPause
+from sfcdc_assets.org_connection.object_trial import OF_ITS_STAMP, refuses_stamp
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.due import Asked, due_objects
 from sfcdc_assets.polls.readability import Readability
@@ -248,12 +249,25 @@ class PolledReader:
         self._seen.pop(entity, None)  # first of all: what was read may not be in the table
         _raise_of_all(error)
         now_ms = clock.now_ms()
+        assert self._notes is not None
+        before = self._notes.get(entity, PollNote())
+        if (stamp := self._refused_stamp(entity, before, error)) is not None:
+            log.warning("%s is compared as a whole; it cannot be polled by %s: %s", entity, stamp, error)
+            return replace(before, refused_stamp=stamp, error=None, failures=0)
         log.warning("%s could not be polled: %s", entity, error, exc_info=_unforeseen(error))
         if isinstance(error, QueryRefused) and error.error_code in _NOT_READABLE:
             position = RawEvents.open(self._warehouse).last_position(POLLED)
             refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(error), now_ms)
-        assert self._notes is not None
-        return failed_again(self._notes.get(entity, PollNote()), error, now_ms)
+        return failed_again(before, error, now_ms)
+
+    def _refused_stamp(self, entity: str, note: PollNote, error: Exception) -> str | None:
+        """Return the object's stamp where it was that for which the poll was refused."""
+        if not isinstance(error, QueryRefused) or error.error_code not in OF_ITS_STAMP:
+            return None
+        how = outcome_of(self._checks.readability, entity, note)
+        if not isinstance(how, Readability) or how.stamp is None:
+            return None
+        return how.stamp.field if refuses_stamp(self._org.session, entity, how.stamp.field) else None
 
     def _describe(self, entity: str) -> None:
         """Follow an object whose fields are not those that were asked for."""
@@ -298,7 +312,8 @@ class PolledReader:
 
     def _stamped(self) -> tuple[str, ...]:
         """Return those that are asked for what changed; the others are compared as a whole."""
-        return tuple(each for each in self._entities() if _is_asked(outcome_of(self._checks.readability, each)))
+        notes, how = self._notes or {}, self._checks.readability
+        return tuple(each for each in self._entities() if _is_asked(outcome_of(how, each, notes.get(each))))
 
     @retry_on_conflict
     def _begin(self) -> None:

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.org_connection.object_trial import check_ids, tried
 from sfcdc_assets.polls.cursor import Cursor
-from sfcdc_assets.polls.known_objects import ParentKey, known_object
-from sfcdc_assets.polls.readability import refusal_of_query
+from sfcdc_assets.polls.known_objects import PARENTS_PER_PAGE, PARENTS_PER_QUERY, ParentKey, known_object
 from sfcdc_assets.runtime.times import utc
-from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, PAGE_ROWS, QueryPage, first_pages, next_page
+from sfcdc_assets.salesforce.composite_query import (
+    PAGE_ROWS,
+    QueryPage,
+    first_page,
+    first_pages,
+    next_page,
+)
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable, QueryRefused
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.settings.channel_kinds import POLLED
@@ -28,9 +33,6 @@ from sfcdc_assets.snapshot.progress import SnapshotProgress
 from sfcdc_assets.snapshot.soql import SYSTEM_MODSTAMP, snapshot_query, stamp_among
 from sfcdc_assets.timeline.rest_rows import typed_rows
 
-PARENTS_PER_QUERY = 150
-"""Ids in one condition: with their quotes they keep a query's conditions below 4,000 characters."""
-PARENTS_PER_PAGE = MOST_QUERIES * PARENTS_PER_QUERY
 _NO_BULK = "not supported by the Bulk API"
 _EXPIRED = frozenset({"INVALID_QUERY_LOCATOR"})
 
@@ -50,10 +52,13 @@ def start(  # noqa: PLR0913 - each has its name
     `where`: the condition of the records that are wanted, None for all. `expected_rows`: about how many, where that is
     known: of hundreds of polled objects most have few, and each would wait for a Bulk job of its own.
 
-    Raises `NotPollable` where no query reads all of it either, before anything is written, and what that one raises.
+    A polled one is tried first, but for a comparison (`snapshot_number` 0) by Bulk: it was when it was copied. Raises
+    `NotPollable` where no query reads all of it either, or its records have no Ids of their own, before anything is
+    written, and what that one raises.
     """
     known = known_object(entity)
     begun = pages.begun(session, entity, columns, channel=channel, position=position, snapshot_number=snapshot_number)
+    asked_at = tried(session, entity, known.parent) if channel == POLLED and snapshot_number else None
     # Two requests, with the one that is tried first, where a Bulk job takes four and its wait.
     is_small = channel == POLLED and expected_rows is not None and expected_rows <= PAGE_ROWS
     if not known.no_bulk and not is_small:
@@ -63,9 +68,9 @@ def start(  # noqa: PLR0913 - each has its name
             if _NO_BULK not in refusal.message:
                 raise
         except QueryRefused:
-            _tried(session, entity, known.parent)  # it is the object and not this query, if it refuses this one too
+            tried(session, entity, known.parent)  # it is the object and not this query, if it refuses this one too
             raise
-    asked_at = _tried(session, entity, known.parent)
+    asked_at = asked_at or tried(session, entity, known.parent)
     return replace(
         begun,
         asked_at_ms=Cursor(asked_at).stamp_ms if asked_at else None,
@@ -82,9 +87,11 @@ def read_pages(
     on_unreadable: Callable[[Mapping[str, str]], object] | None = None,
 ) -> Generator[tuple[pa.Table, SnapshotProgress], None, None]:
     """Yield the pages after `progress`, as `snapshot.pages.read_pages` does; `BulkJobGone` also for a query whose
-    locator has expired."""
+    locator has expired. Raises `NotPollable` for a page that has an Id twice, or the empty one."""
     if progress.query is None:
-        yield from pages.read_pages(session, progress, columns, sleep=sleep, on_unreadable=on_unreadable)
+        for page, after in pages.read_pages(session, progress, columns, sleep=sleep, on_unreadable=on_unreadable):
+            check_ids(progress.entity, page["Id"].to_pylist())
+            yield page, after
         return
     while not progress.complete:
         rows, locator = _next_rows(session, progress, progress.query)
@@ -101,15 +108,6 @@ def read_pages(
         yield table, progress
 
 
-def _tried(session: OrgSession, entity: str, parent: ParentKey | None) -> datetime | None:
-    """Return when the org was asked, by its own clock, for one record. Raises `NotPollable` where it gives none."""
-    asked = entity if parent is None else parent.parent
-    try:
-        return _first_page(session, f"SELECT Id FROM {asked} LIMIT 1").asked_at
-    except QueryRefused as refusal:
-        raise refusal_of_query(entity, refusal.error_code, refusal.message) or refusal from refusal
-
-
 def _next_rows(session: OrgSession, progress: SnapshotProgress, query: str) -> tuple[list[dict[str, Any]], str | None]:
     """Return the rows after the progress, and where the next ones are."""
     parent = known_object(progress.entity).parent
@@ -121,7 +119,7 @@ def _next_rows(session: OrgSession, progress: SnapshotProgress, query: str) -> t
         if refusal.error_code in _EXPIRED:
             raise BulkJobGone(f"the query of {progress.entity}") from refusal
         raise
-    page = page or _first_page(session, query)
+    page = page or first_page(session, query)
     return list(page.rows), page.next_path
 
 
@@ -130,7 +128,7 @@ def _rows_of_parents(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return the rows that name the parents after an Id, and the last parent's Id; None where these are the last."""
     ahead = f" WHERE Id > '{after}'" if after else ""
-    found = _first_page(session, f"SELECT Id FROM {parent.parent}{ahead} ORDER BY Id LIMIT {PARENTS_PER_PAGE}")
+    found = first_page(session, f"SELECT Id FROM {parent.parent}{ahead} ORDER BY Id LIMIT {PARENTS_PER_PAGE}")
     ids = [str(row["Id"]) for row in _all_rows(session, query, found)]
     beside = "AND" if " WHERE " in query else "WHERE"
     queries = [
@@ -156,18 +154,11 @@ def _all_rows(session: OrgSession, query: str, page: QueryPage) -> Iterator[dict
         yield from page.rows
 
 
-def _first_page(session: OrgSession, query: str) -> QueryPage:
-    """Return the first page of one query. Raises what the org refuses it with."""
-    [page] = first_pages(session, [query])
-    if isinstance(page, Exception):
-        raise page
-    return page
-
-
 def _page(
     session: OrgSession, progress: SnapshotProgress, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> tuple[pa.Table, dict[str, str]]:
     """Return rows as a page of a snapshot, and what is wrong with those that have a value which does not convert."""
+    check_ids(progress.entity, [row["Id"] for row in rows])
     names = {column.name.lower(): column.name for column in columns}
     found = {str(row["Id"]): {names.get(name.lower(), name): value for name, value in row.items()} for row in rows}
     stamp = stamp_among(progress.fields) or SYSTEM_MODSTAMP

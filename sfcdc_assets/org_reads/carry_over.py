@@ -238,7 +238,7 @@ def _changed_since(
         page = next_page(session, soql, page.next_path)
 
     def read_by_id(record_ids: list[str]) -> ReadBack:
-        return read_back(session, entity, record_ids, columns, description.field_names, position, read_at)
+        return read_back(session, entity, record_ids, columns, description, position, read_at)
 
     rows, spoiled = typed_rows(session.url_of("queryAll/"), found, columns, unread, position, read_at, stamp=stamp)
     by_id = sorted(uncertain - found.keys())

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
+from sfcdc_assets.salesforce.bisecting_read import ReadApart
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
@@ -32,18 +33,21 @@ def read_formulas(
     session: OrgSession,
     entity: str,
     record_ids: Sequence[str],
-    columns: Sequence[Column],
+    parts: Sequence[Sequence[Column]],
     read_at: dt.datetime,
 ) -> FormulaRead:
-    """Return the values of `columns` (of `formula_columns`) now, 2,000 records a request.
+    """Return the values of the columns (of `formula_columns`; in one part, or in several that have `Id` each) now,
+    2,000 records a request for each part. A record of which a part is not read is not.
 
     `read_at`: a time before the first request. Raises `QueryRefused` for a formula that there is not any more, and the
     session's errors.
     """
     no_ids = {each: f"{each} has not the form of a Salesforce id" for each in record_ids if not is_salesforce_id(each)}
     asked = [each for each in record_ids if each not in no_ids]
-    fields = [column.name for column in columns]
-    read = retrieve(session, entity, asked, fields)
+    read = ReadApart({each: {} for each in asked})
+    for part in parts:
+        _add(read, retrieve(session, entity, list(read.rows), [column.name for column in part]))
+    columns = [parts[0][0], *(column for part in parts for column in part[1:])]
     found = {record_id: row for record_id, row in read.rows.items() if row is not None}
     source = session.url_of(f"composite/sobjects/{entity}")
     spoiled = spoiled_records(source, found, columns)
@@ -54,6 +58,17 @@ def read_formulas(
     refused = no_ids | {record_id: str(error) for record_id, error in read.refused.items()} | spoiled
     gone = tuple(record_id for record_id, row in read.rows.items() if row is None)
     return FormulaRead(pa.table({name: arrays[name] for name in schema.names}, schema=schema), gone, refused, read.left)
+
+
+def _add(read: ReadApart, more: ReadApart) -> None:
+    """Put what a further part says of the records to what was read of them."""
+    rows = {record_id: (read.rows[record_id], row) for record_id, row in more.rows.items()}
+    read.rows = {
+        record_id: {**before, **row} if before is not None and row is not None else None
+        for record_id, (before, row) in rows.items()
+    }
+    read.refused |= more.refused
+    read.left += more.left
 
 
 def rows_of_page(page: pa.Table, columns: Sequence[Column], read_at: dt.datetime) -> pa.Table:

@@ -16,11 +16,12 @@ from functools import partial
 import polars as pl
 import pyarrow as pa
 
+from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.hashed_value import plain_arrow_type
 from sfcdc_assets.formulas.affected_records import ChangedFields, affected_records
 from sfcdc_assets.formulas.formula_columns import row_schema
 from sfcdc_assets.formulas.rereads import Limits, Reason, RereadPlan, Values, plan_rereads
-from sfcdc_assets.formulas.wanted_formulas import WantedFormulas, wanted_formulas
+from sfcdc_assets.formulas.wanted_formulas import NONE_REFUSED, RefusedFormula, WantedFormulas, wanted_formulas
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.changed_records import changes_after, records_that_refer
@@ -32,19 +33,25 @@ from sfcdc_assets.lake.tables.formula_values import FormulaValues, Window, name_
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_reads.formula_reads import read_formulas, rows_of_page
+from sfcdc_assets.org_reads.refused_formulas import computed_formulas
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.bulk_pages import pages
 from sfcdc_assets.salesforce.bulk_query import create_job, wait_for_job
-from sfcdc_assets.salesforce.errors import QueryRefused
+from sfcdc_assets.salesforce.errors import BulkJobFailed, QueryRefused
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.describe_cache import follow_describes
 from sfcdc_assets.schema_evolution.table_columns import newest_describe
 from sfcdc_assets.snapshot.pages import rows_per_page
+from sfcdc_assets.snapshot.soql import IdWindow
 
 MOST_LISTED = 200_000
 """Records of one look that are read by their ids because of their age: their ids and times are held."""
 IDS_PER_COMMIT = 20_000
+RECORDS_TRIED = 3
+"""Of so many records the org is asked for formulas one by one where it refuses them together."""
+REFUSED_MS = 86_400_000
+"""After so long a formula is tried again that the org did not compute."""
 IDS_PER_REQUEST, REQUESTS_OF_JOB = 2_000, 8
 """What reading costs: so many records by their ids, and a Bulk job before its pages."""
 
@@ -53,7 +60,7 @@ IDS_PER_REQUEST, REQUESTS_OF_JOB = 2_000, 8
 class FormulaReport:
     """What was done for an entity: records whose values were read, those removed because the org does not show them,
     how many were read, or wait, for which reason, why single records could not be read, the formulas that are read and
-    those that are withheld, and when the oldest value was read."""
+    those that are withheld, when the oldest value was read, and those that the org does not compute."""
 
     entity: str
     formulas: Sequence[str] = ()
@@ -64,6 +71,7 @@ class FormulaReport:
     postponed: Mapping[Reason, int] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     oldest: datetime | None = None
+    not_computed: Mapping[str, RefusedFormula] = field(default_factory=dict)
 
     def __str__(self) -> str:
         waiting = sum(self.postponed.values())
@@ -87,50 +95,109 @@ class Look:
     now: datetime
 
 
-def formulas_of(run: RunContext, entity: str, schemas: Schemas | None = None) -> WantedFormulas | None:
-    """Return which formulas of an entity are read, as it was last described; None where it never was."""
+def formulas_of(
+    run: RunContext, entity: str, refused: Mapping[str, RefusedFormula], schemas: Schemas | None = None
+) -> WantedFormulas | None:
+    """Return which formulas of an entity are read, as it was last described; None where it never was. `refused`: those
+    that the org did not compute before."""
     known = schemas or Schemas(run.warehouse)
 
     def describe(name: str) -> ObjectDescription | None:
         return newest_describe(known.of_entity(name))
 
     described = describe(entity)
-    return None if described is None else wanted_formulas(described, describe, run.settings.formulas, run.privacy)
+    if described is None:
+        return None
+    return wanted_formulas(described, describe, run.settings.formulas, run.privacy, refused)
 
 
-def refresh_formulas(run: OrgRunContext, entity: str, look: Look) -> FormulaReport:
-    """Read what is due of an entity's formulas.
+def refresh_formulas(
+    run: OrgRunContext, entity: str, look: Look, refused: Mapping[str, RefusedFormula] = NONE_REFUSED
+) -> FormulaReport:
+    """Read what is due of an entity's formulas. `refused`: those that the org did not compute before; they are tried
+    again once in a day.
 
-    Where the org does not know a formula any more, the object is described again, once. Raises `QueryRefused` with the
-    org's words where that does not help, `EntityNotReadable`, and the session's errors; what was committed stays.
+    Where the org does not know a formula any more, the object is described again, once. Where it computes not all in
+    one query, they are read in parts, and one that it refuses alone is withheld. Raises `QueryRefused` with the org's
+    words where it is none of this, `EntityNotReadable`, and the session's errors; what was committed stays.
     """
-    wanted = formulas_of(run, entity)
+    refused = _still_refused(run, entity, refused)
+    wanted = formulas_of(run, entity, refused)
     try:
         return _refreshed(run, entity, wanted, look)
-    except QueryRefused:
+    except (QueryRefused, BulkJobFailed):
         follow_describes(run, [entity], 0)
-        again = formulas_of(run, entity)
-        if again is None or wanted is None or again.fingerprint == wanted.fingerprint:
+        again = formulas_of(run, entity, refused)
+        if again is None or wanted is None:
             raise
-        return _refreshed(run, entity, again, look)
+        if again.fingerprint != wanted.fingerprint:
+            return _refreshed(run, entity, again, look)
+        found = computed_formulas(run.org.session, entity, again.columns, _some_records(run, entity))
+        if len(found.parts) == 1 and not found.refused:
+            raise
+        refused = {**refused, **_noted(run, entity, found.refused)}
+        return _refreshed(run, entity, formulas_of(run, entity, refused), look, found.parts)
 
 
-def _refreshed(run: OrgRunContext, entity: str, wanted: WantedFormulas | None, look: Look) -> FormulaReport:
+def _still_refused(
+    run: OrgRunContext, entity: str, refused: Mapping[str, RefusedFormula]
+) -> Mapping[str, RefusedFormula]:
+    """Return what the org still does not compute of what it refused, which it is asked for once in a day."""
+    now_ms = clock.now_ms()
+    due = {name for name, each in refused.items() if not 0 <= now_ms - each.at_ms < REFUSED_MS}
+    every = formulas_of(run, entity, NONE_REFUSED) if due else None
+    if every is None:
+        return refused
+    columns = [each for each in every.columns[1:] if each.name in due]
+    records = _some_records(run, entity)
+    if not columns or not records:
+        return refused
+    found = computed_formulas(run.org.session, entity, [every.columns[0], *columns], records)
+    others = {name: each for name, each in refused.items() if name not in due}
+    return {**others, **_noted(run, entity, found.refused)}
+
+
+def _noted(run: OrgRunContext, entity: str, refused: Mapping[str, str]) -> dict[str, RefusedFormula]:
+    described, now_ms = newest_describe(Schemas(run.warehouse).of_entity(entity)), clock.now_ms()
+    texts = {each.name: each.calculated_formula for each in described.fields} if described else {}
+    return {name: RefusedFormula(texts.get(name), why, now_ms) for name, why in refused.items()}
+
+
+def _some_records(run: OrgRunContext, entity: str) -> list[str]:
+    """Return a few living records: what is refused of all of them is so for no fault of one."""
+    current = CurrentState.open(run.warehouse, entity)
+    return current.first_living(IdWindow(), RECORDS_TRIED) if current is not None else []
+
+
+def _refreshed(
+    run: OrgRunContext,
+    entity: str,
+    wanted: WantedFormulas | None,
+    look: Look,
+    parts: Sequence[Sequence[Column]] = (),
+) -> FormulaReport:
     if wanted is None or entity not in look.marks:
         return FormulaReport(entity)
     if not wanted.names:
         if FormulaValues.open(run.warehouse, entity) is not None:
             # What was read before may not be kept, or is not wanted any more.
             values_of_formulas(run.warehouse, entity, wanted.columns, wanted.fingerprint, {}, look.now)
-        return FormulaReport(entity, withheld=wanted.withheld)
-    return _Refresh(run, entity, wanted, look).done()
+        return FormulaReport(entity, withheld=wanted.withheld, not_computed=wanted.refused)
+    return _Refresh(run, entity, wanted, look, parts or (wanted.columns,)).done()
 
 
 class _Refresh:
-    """One look at an entity."""
+    """One look at an entity. `parts`: columns that the org computes in one query."""
 
-    def __init__(self, run: OrgRunContext, entity: str, wanted: WantedFormulas, look: Look) -> None:
-        self._run, self._entity, self._wanted, self._look = run, entity, wanted, look
+    def __init__(
+        self,
+        run: OrgRunContext,
+        entity: str,
+        wanted: WantedFormulas,
+        look: Look,
+        parts: Sequence[Sequence[Column]],
+    ) -> None:
+        self._run, self._entity, self._wanted, self._look, self._parts = run, entity, wanted, look, parts
         self._warehouse = run.warehouse
         self._marks = {name: look.marks[name] for name in {entity, *wanted.objects} if name in look.marks}
         self._read = self._gone = 0
@@ -168,6 +235,7 @@ class _Refresh:
             plan.postponed,
             self._refused,
             self._opened().oldest(),
+            self._wanted.refused,
         )
 
     def _changed(self, values: FormulaValues, resumed: Window | None) -> tuple[list[str], list[str]]:
@@ -230,7 +298,7 @@ class _Refresh:
         for start in range(0, len(ids), IDS_PER_COMMIT):
             some = ids[start : start + IDS_PER_COMMIT]
             began = _now()
-            read = read_formulas(self._run.org.session, self._entity, some, self._wanted.columns, began)
+            read = read_formulas(self._run.org.session, self._entity, some, self._parts, began)
             waiting -= {*some} - {*read.left}
             self._refused |= read.refused
             is_last = start + len(some) == len(ids)
@@ -242,10 +310,14 @@ class _Refresh:
     def _read_whole(self, followed: Mapping[str, int]) -> None:
         """Read the entity by a Bulk job, and commit each page; what it does not bring is gone."""
         session, columns, began = self._run.org.session, self._wanted.columns, _now()
+        resumed = self._opened().window(self._marks)
+        if len(self._parts) > 1:
+            self._read_living_in_parts(resumed)
+            self._gone += self._end_whole_read(began, followed)
+            return
         soql = f"SELECT {', '.join(column.name for column in columns)} FROM {self._entity}"
         job = wait_for_job(session, create_job(session, self._entity, soql, include_deleted=False).id)
         types = pa.schema([(column.name, plain_arrow_type(column)) for column in columns])
-        resumed = self._opened().window(self._marks)
         for page in pages(session, job, types, max_records=rows_per_page(columns)):
             self._refused |= page.unreadable
             rows = rows_of_page(page.table, columns, began)
@@ -253,6 +325,18 @@ class _Refresh:
                 self._commit(rows, (), {}, resumed)
             self._read += rows.num_rows
         self._gone += self._end_whole_read(began, followed)
+
+    def _read_living_in_parts(self, window: Window | None) -> None:
+        """Read all records by their ids, because no job would bring all formulas of one."""
+        current = CurrentState.open(self._warehouse, self._entity)
+        ids = [each.decode() for each in current.living_ids()] if current is not None else []
+        for start in range(0, len(ids), IDS_PER_COMMIT):
+            some = ids[start : start + IDS_PER_COMMIT]
+            read = read_formulas(self._run.org.session, self._entity, some, self._parts, _now())
+            self._refused |= read.refused
+            if read.rows.num_rows:
+                self._commit(read.rows, (), {}, window)
+            self._read += read.rows.num_rows
 
     @retry_on_conflict
     def _end_whole_read(self, began: datetime, followed: Mapping[str, int]) -> int:

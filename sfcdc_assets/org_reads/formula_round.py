@@ -47,7 +47,7 @@ def due_entities(run: RunContext, notes: FormulaNotes | None = None) -> tuple[st
 
     due = (entity for entity, note in last.items() if due_at(entity) <= now_ms or note.looked_at_ms > now_ms)
     schemas, read = Schemas(run.warehouse), set(run.warehouse.entities(formula_values.LAYER))
-    found = [entity for entity in due if _has_any(run, entity, schemas, was_read=entity in read)]
+    found = [entity for entity in due if _has_any(run, entity, last[entity], schemas, was_read=entity in read)]
     return tuple(sorted(found, key=lambda entity: (last[entity].looked_at_ms, entity)))
 
 
@@ -55,9 +55,9 @@ def _is_wanted(run: RunContext, entity: str) -> bool:
     return not run.settings.entities or entity in run.settings.entities
 
 
-def _has_any(run: RunContext, entity: str, schemas: Schemas, *, was_read: bool) -> bool:
+def _has_any(run: RunContext, entity: str, note: FormulaNote, schemas: Schemas, *, was_read: bool) -> bool:
     """Return whether formulas of the entity are read or withheld, or others were read before."""
-    found = formulas_of(run, entity, schemas)
+    found = formulas_of(run, entity, note.refused, schemas)
     if found is not None and (found.names or found.withheld):
         return True
     values = FormulaValues.open(run.warehouse, entity) if was_read else None
@@ -82,7 +82,8 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
         for entity in due:
             calls = run.org.session.calls_of_this_thread
             try:
-                report = refresh_formulas(run, entity, look)
+                refused = notes.entities.get(entity, FormulaNote()).refused
+                report = refresh_formulas(run, entity, look, refused)
             except ORG_AWAY:
                 raise
             except SfcdcError as error:
@@ -124,6 +125,7 @@ def _of_report(report: FormulaReport, now_ms: int) -> FormulaNote:
         dict(report.withheld),
         epoch_ms(report.oldest) if report.oldest is not None else None,
         sum(report.postponed.values()),
+        refused=dict(report.not_computed),
     )
 
 

@@ -160,7 +160,7 @@ def _read(
 ) -> _Reading:
     """Read records, those whose rows are older than their last events up to `READS` times. Raises `SfcdcError`."""
     warehouse, session, lag_ms = run.warehouse, run.org.session, longest_lag_ms(run.settings.visibility_seconds)
-    described = describe(session, entity).field_names
+    description = describe(session, entity)
     asked_at = session.asked_at
     events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock.now_ms() - lag_ms)
     repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
@@ -171,7 +171,7 @@ def _read(
         if attempt:
             clock.sleep(doubled(2.0, lag_ms / 1000, attempt))
         now = clock.now()
-        read = read_back(session, entity, wanted, columns, described, position, now)
+        read = read_back(session, entity, wanted, columns, description, position, now)
         refused |= read.refused
         doubtful = partial(not_shown, warehouse, entity, channel, columns, read.rows)
         stale = _stale(read.rows, events, position, repeated, clock.now_ms() - lag_ms, doubtful)

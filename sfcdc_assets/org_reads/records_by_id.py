@@ -11,9 +11,12 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.salesforce.api_name import by_any_case
+from sfcdc_assets.salesforce.bisecting_read import ReadApart
+from sfcdc_assets.salesforce.errors import EntityNotReadable
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.recycle_bin import deleted_records
-from sfcdc_assets.salesforce.retrieve import retrieve
+from sfcdc_assets.salesforce.retrieve import NOT_RETRIEVEABLE, retrieve
 from sfcdc_assets.salesforce.session import OrgSession
 from sfcdc_assets.snapshot.soql import SYSTEM_MODSTAMP, stamp_among
 from sfcdc_assets.timeline.rest_rows import typed_rows
@@ -34,7 +37,7 @@ def read_back(
     entity: str,
     record_ids: Sequence[str],
     columns: Sequence[Column],
-    described: frozenset[str],
+    description: ObjectDescription,
     position: int,
     read_at: dt.datetime,
 ) -> ReadBack:
@@ -43,8 +46,10 @@ def read_back(
     Living records come by composite retrieve, 2,000 a request. Those that it does not give are looked for in the
     recycle bin: found, they are deleted (or merged: MasterRecordId says into which); not found, they are gone for good,
     a row with the id alone. A record that the org does not give, or with a value that does not convert, keeps no other
-    from being read. `described`: the fields the user may read. Raises the session's errors.
+    from being read. Of an object whose records no retrieve gives all are asked for by queries, which see living ones
+    and those in the bin; some hundred a request. Raises the session's errors.
     """
+    described = description.field_names
     spelt = by_any_case(described)
     asked = {spelt[column.name.lower()]: column.name for column in columns if column.name.lower() in spelt}
     wanted = [name for name in asked if name != "Id"]
@@ -52,7 +57,7 @@ def read_back(
     extra = [name for name in ("IsDeleted", stamp, "MasterRecordId") if name in described and name not in wanted]
     fields = ["Id", *wanted, *extra]
     no_ids = {each: f"{each} has not the form of a Salesforce id" for each in record_ids if not is_salesforce_id(each)}
-    living = retrieve(session, entity, [each for each in record_ids if each not in no_ids], fields)
+    living = _retrieved(session, description, [each for each in record_ids if each not in no_ids], fields)
     missing = [record_id for record_id, row in living.rows.items() if row is None]
     binned = deleted_records(session, entity, missing, fields)
     read = {**living.rows, **dict.fromkeys(missing), **binned.rows}
@@ -67,3 +72,16 @@ def read_back(
     source = session.url_of(f"composite/sobjects/{entity}")
     table, spoiled = typed_rows(source, found, columns, unread, position, read_at, stamp)
     return ReadBack(table, refused | spoiled, (*living.left, *binned.left))
+
+
+def _retrieved(
+    session: OrgSession, description: ObjectDescription, record_ids: Sequence[str], fields: Sequence[str]
+) -> ReadApart:
+    """Return the living records, None in place of the others; all are, where the object's are not given so."""
+    if description.retrieveable:
+        try:
+            return retrieve(session, description.name, record_ids, fields)
+        except EntityNotReadable as refusal:
+            if refusal.error_code != NOT_RETRIEVEABLE:
+                raise
+    return ReadApart(dict.fromkeys(record_ids))

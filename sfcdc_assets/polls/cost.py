@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sfcdc_assets.polls.due import Asked, intervals_between
+from sfcdc_assets.polls.known_objects import PARENTS_PER_PAGE
 from sfcdc_assets.polls.sweep import PARTS
 from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, PAGE_ROWS
@@ -25,6 +26,12 @@ def requests_to_compare(records: int, hours: float) -> float:
     `hours`: by a query with one before it that is tried, or by a Bulk job."""
     is_small = records <= PAGE_ROWS
     return (2 if is_small else CALLS_PER_JOB + -(-records // MOST_ROWS_PER_PAGE)) * 24 / hours
+
+
+def requests_of_parents(parents: int, hours: float) -> float:
+    """Return about how many requests a day it takes to compare an object that is read through so many parents: for each
+    page of these one, and one for their records, beside the one that is tried."""
+    return (1 + 2 * max(1, -(-parents // PARENTS_PER_PAGE))) * 24 / hours
 
 
 def _factor(changes: float, seconds: float) -> int:

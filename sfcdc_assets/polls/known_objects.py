@@ -10,8 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from sfcdc_assets.salesforce.composite_query import MOST_QUERIES
+
 ALL_FIELDS = ("*",)
 """Any field may change without a stamp."""
+PARENTS_PER_QUERY = 150
+"""Ids in one condition: with their quotes they keep a query's conditions below 4,000 characters."""
+PARENTS_PER_PAGE = MOST_QUERIES * PARENTS_PER_QUERY
 
 
 @dataclass(frozen=True)
@@ -154,14 +159,22 @@ KNOWN_OBJECTS = (
         no_bulk=True,
     ),
     KnownObject(("RecentlyViewed",), no_bulk=True, not_worth_it="it says what the user of the login has looked at"),
-    # They have a CreatedDate alone, and change until they are done or revoked.
-    KnownObject(("AsyncApexJob", "CronTrigger", "OauthToken", "AuthProvider"), unstamped=ALL_FIELDS),
     # Set by dates, and not flagged `calculated`.
     KnownObject(("Contract", "ServiceContract"), unstamped=("Status", "StatusCode")),
     KnownObject(("ContractLineItem",), unstamped=("Status",)),
     # About the org's deliveries and not its business; they move all the time.
     KnownObject(("EventBusSubscriber", "PlatformEventUsageMetric"), not_worth_it="it measures the org's own event bus"),
 )
+
+WRITTEN_ONCE = ("*History", "SetupAuditTrail")
+"""Names of the objects whose records never change. Others that have no stamp but when they were created do, as nobody
+says that they do not: AsyncApexJob, CronTrigger and test queue items until they are done, OauthToken and AuthProvider
+until they are revoked."""
+
+
+def is_written_once(name: str) -> bool:
+    """Return whether an object's records are known never to change."""
+    return any(fnmatchcase(name, each) for each in WRITTEN_ONCE)
 
 
 def known_object(name: str) -> KnownObject:

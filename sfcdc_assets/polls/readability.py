@@ -7,9 +7,9 @@ it for one record before anything is written (`refusal_of_query`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sfcdc_assets.polls.known_objects import ALL_FIELDS, ParentKey, known_object
+from sfcdc_assets.polls.known_objects import ALL_FIELDS, ParentKey, is_written_once, known_object
 from sfcdc_assets.polls.stamp import Stamp, stamp_among_fields
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.object_description import ObjectDescription
@@ -50,6 +50,12 @@ class Readability:
         """Whether its records have to be compared as a whole now and then."""
         return self.stamp is None or bool(self.unstamped)
 
+    def without(self, stamp: str | None) -> Readability:
+        """Return how it is read where the org refuses queries by this stamp."""
+        if self.stamp is None or self.stamp.field != stamp:
+            return self
+        return replace(self, stamp=None, unstamped=())
+
 
 def refusal_by_name(name: str) -> NotPollable | None:
     """Return why an object cannot be read as a table, as far as its name says it; None where it does not."""
@@ -68,7 +74,9 @@ def readability(description: ObjectDescription) -> Readability:
     if "Id" not in description.field_names:
         raise NotPollable(description.name, "its records have no Ids")
     stamp = None if known.parent is not None else stamp_among_fields(description)
-    unstamped = tuple(each for each in known.unstamped if each == ALL_FIELDS[0] or each in description.field_names)
+    unstamped = tuple(each for each in known.unstamped if each in description.field_names)
+    if stamp is not None and not stamp.moves and not is_written_once(description.name):
+        unstamped = ALL_FIELDS
     return Readability(stamp, unstamped if stamp is not None else (), known.no_bulk, known.parent)
 
 

@@ -2,7 +2,7 @@
 
 Not every object has the same (Object Reference for Salesforce, "System Fields"): `SystemModstamp` moves with every
 change, by people and by Salesforce's own jobs; `LastModifiedDate` can be set from outside and does not move with the
-latter; `CreatedDate` of an object that has no other says that its records do not change. Describe says of each field
+latter; `CreatedDate` says which records are new, and nothing of those that change. Describe says of each field
 whether a query may filter and sort by it, which holds of some objects' stamps and not of others'.
 """
 
@@ -15,7 +15,7 @@ from sfcdc_assets.salesforce.object_description import STAMPS, ObjectDescription
 
 @dataclass(frozen=True)
 class Stamp:
-    """A field, and whether it moves with each change; where it does not, records are written once."""
+    """A field, and whether it moves with each change; where it does not, it shows new records alone."""
 
     field: str
 

@@ -40,9 +40,9 @@ def compare_again(run: OrgRunContext, lander: Lands, report: VerifyReport) -> No
         return
     position = table.applied(channel) or 0
     columns = columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
-    described = describe(org.session, entity).field_names
-    compared = [column.name for column in columns if column.name in described and column.name != "Id"]
-    found = compare_ids(org.session, table, entity, asked, columns, described, position)
+    description = describe(org.session, entity)
+    compared = [column.name for column in columns if column.name in description.field_names and column.name != "Id"]
+    found = compare_ids(org.session, table, entity, asked, columns, description, position)
     lander.land(channel, entity=entity)
     moving = moving_since(run, table, entity, channel, began_ms)
     report.position = position

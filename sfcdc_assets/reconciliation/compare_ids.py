@@ -13,6 +13,7 @@ from sfcdc_assets.lake.tables.current_state import CurrentState, conditions_on_i
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.session import OrgSession
 
 IDS_PER_READ = 2_000
@@ -34,17 +35,17 @@ def compare_ids(
     entity: str,
     record_ids: Sequence[str],
     columns: Sequence[Column],
-    described: frozenset[str],
+    description: ObjectDescription,
     position: int,
 ) -> Comparison:
-    """Read the records from the org and compare every column that both have. `described`: the fields the user may read.
-    Raises the session's errors."""
+    """Read the records from the org and compare every column that both have. Raises the session's errors."""
+    described = description.field_names
     compared = [column.name for column in columns if column.name in described and column.name != "Id"]
     found = Comparison()
     for start in range(0, len(record_ids), IDS_PER_READ):
         some = list(record_ids[start : start + IDS_PER_READ])
         read_at = clock.now()
-        read = read_back(session, entity, some, columns, described, position, read_at)
+        read = read_back(session, entity, some, columns, description, position, read_at)
         found.unreadable |= {*read.refused, *read.left}
         theirs = arrow_frame(read.rows).filter(~pl.col("_is_deleted"))
         ours = _rows_of(table, some)

@@ -216,7 +216,7 @@ class _Auditor:
         record_ids = sorted({*suspected, *changed, *ours})
         columns = columns_of_table(self._schemas, entity, table.schema, self._privacy)
         compared = compare_ids(
-            self._org.session, table, entity, record_ids, columns, described.field_names, table.applied(channel) or 0
+            self._org.session, table, entity, record_ids, columns, described, table.applied(channel) or 0
         )
         uncertain = compared.suspected | compared.unreadable
         found += [each for each in compared.differences if each.record_id not in uncertain]
@@ -254,7 +254,8 @@ class _Auditor:
         until = self._landed_until_ms.get(channel, 0)
         if not (until and is_polled(channel)):
             return until
-        note, how = self._polls.get(entity), outcome_of(readability_of, self._warehouse, entity)
+        note = self._polls.get(entity)
+        how = outcome_of(readability_of, self._warehouse, entity, note)
         return min(until, seen_through_ms(note, how)) if note is not None and isinstance(how, Readability) else 0
 
     @cached_property

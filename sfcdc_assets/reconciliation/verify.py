@@ -19,6 +19,7 @@ from sfcdc_assets.apply.entity_tables import SnapshotMissing
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.tables.all_versions import all_versions
 from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
@@ -204,7 +205,8 @@ def left_to_a_read_back(warehouse: Warehouse, report: VerifyReport, differences:
     comparison does that is made of it once a day, and return their Ids."""
     if not (differences and is_polled(report.channel)):
         return set()
-    unseen = unseen_by_polls(readability_of(warehouse, report.entity), differences)
+    how = readability_of(warehouse, report.entity, read_poll_notes(warehouse).get(report.entity))
+    unseen = unseen_by_polls(how, differences)
     found = [each for each in differences if each.record_id in unseen]
     open_drift_suspects(warehouse, replace(report, differences=found), clock.now_ms())
     return unseen

@@ -21,7 +21,9 @@ MOST_FAILURES = 64
 2,000 is found by eleven."""
 PATIENCE = 15
 """After so many failures without any answer it is the org that fails, not a record."""
-_OF_THE_QUERY = frozenset({"INVALID_FIELD", "MALFORMED_QUERY", "INVALID_QUERY_LOCATOR", "INVALID_OPERATION"})
+_OF_THE_QUERY = frozenset(
+    {"INVALID_FIELD", "MALFORMED_QUERY", "INVALID_QUERY_LOCATOR", "INVALID_OPERATION", "QUERY_TOO_COMPLICATED"}
+)
 _OF_ALL_RECORDS = frozenset({401, 403, 404, 405, 415, 429})
 _INTERNAL_ERROR = 500
 

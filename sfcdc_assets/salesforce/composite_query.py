@@ -42,6 +42,15 @@ def first_pages(session: OrgSession, queries: Sequence[str]) -> list[QueryPage |
     return [_unless_refused(each, _page) for each in _answers(session, "queryAll", queries)]
 
 
+def first_page(session: OrgSession, query: str) -> QueryPage:
+    """Return the first page of one query, deleted records included. Raises what the org refuses it with, and what the
+    session raises."""
+    [page] = first_pages(session, [query])
+    if isinstance(page, Exception):
+        raise page
+    return page
+
+
 def counts(session: OrgSession, queries: Sequence[str]) -> list[int | SfcdcError]:
     """Return how many living records each query of the form `SELECT COUNT() FROM ...` counts, or why the org refuses
     it.

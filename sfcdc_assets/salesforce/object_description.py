@@ -19,6 +19,7 @@ _OMITTED = {
     "filterable": True,
     "sortable": True,
     "replicateable": True,
+    "retrieveable": True,
 }
 """What stored forms do not have where it is as nearly always."""
 
@@ -61,6 +62,8 @@ class ObjectDescription:
     fields: tuple[FieldDescription, ...]
     replicateable: bool = True
     """Whether the org says which records were changed and deleted (`getUpdated`, `getDeleted`)."""
+    retrieveable: bool = True
+    """Whether the org gives its records by their ids, beside queries."""
 
     @property
     def field_names(self) -> frozenset[str]:
@@ -105,6 +108,7 @@ class ObjectDescription:
             queryable=bool(described.get("queryable", True)),
             fields=tuple(_field(field) for field in described["fields"] if is_api_name(field["name"])),
             replicateable=bool(described.get("replicateable", True)),
+            retrieveable=bool(described.get("retrieveable", True)),
         )
 
 

@@ -104,20 +104,20 @@ def test_formula_fields_are_counted_and_those_that_are_not_read_or_withheld_are_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SFCDC_HASH_KEY", "key")
-    (found,) = rights.formulas(load_settings(), [CONTACT, ACCOUNT])
+    (found,) = rights.formulas(load_settings(), [CONTACT, ACCOUNT], {})
     assert found.found == (
         "5 formula fields of these objects, which no change event carries: 0 are read, and not Contact.Text__c, "
         "Contact.Of_Text__c, Contact.Number__c, Contact.Day__c, Contact.At__c. SFCDC_FORMULAS says which should be."
     )
     monkeypatch.setenv("SFCDC_FORMULAS", "Contact.*t__c")
-    (found,) = rights.formulas(load_settings(), [CONTACT, ACCOUNT])
+    (found,) = rights.formulas(load_settings(), [CONTACT, ACCOUNT], {})
     assert found.outcome is OK
     assert found.found.endswith(": 3 are read, and not Contact.Number__c, Contact.Day__c.")
     monkeypatch.setenv("SFCDC_HASH", "*.Email")
-    counted, withheld = rights.formulas(load_settings(), [CONTACT, ACCOUNT])
+    counted, withheld = rights.formulas(load_settings(), [CONTACT, ACCOUNT], {})
     assert (counted.outcome, withheld.outcome) == (OK, WARNING)
     assert "Contact.Text__c (it shows Contact.Email)" in withheld.found
-    assert list(rights.formulas(load_settings(), [ACCOUNT])) == []
+    assert list(rights.formulas(load_settings(), [ACCOUNT], {})) == []
 
 
 def test_a_hidden_field_that_the_settings_leave_out_is_not_missed(one: SetUp) -> None:

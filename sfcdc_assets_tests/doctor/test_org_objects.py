@@ -12,7 +12,7 @@ from sfcdc_assets.doctor.org_objects import topics_of
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
-from sfcdc_assets.polls.cost import requests_a_day, requests_to_compare
+from sfcdc_assets.polls.cost import requests_a_day, requests_of_parents, requests_to_compare
 from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
@@ -29,6 +29,8 @@ RECORDS = {
     "Lead": 6,
     "Campaign": 6,
     "TabDefinition": 4,
+    "AsyncApexJob": 2,
+    "ApexTestQueueItem": 2,
     "ContentDocument": 2,
     "ContentDocumentLink": 3,
     "Product2": 2,
@@ -94,14 +96,28 @@ def test_each_object_says_what_feeds_it_and_why_it_cannot_be_polled(org: Emulate
 
 def test_what_has_no_stamp_or_is_read_through_its_parents_can_be_polled_by_comparing_it(org: EmulatedOrg) -> None:
     found = {each["entity"]: each for each in json.loads(sfcdc("doctor", "--objects", "--json").stdout)["objects"]}
-    for entity in ("TabDefinition", "ContentDocumentLink"):
+    for entity, requests in {"TabDefinition": 2, "ContentDocumentLink": 3}.items():
         each = found[entity]
-        assert (each["why_not"], each["is_compared"], each["changes"], each["requests"]) == (None, True, None, 2), (
-            entity
-        )
+        said = (each["why_not"], each["is_compared"], each["changes"], each["requests"])
+        assert said == (None, True, None, requests), entity
     assert not found["Case"]["is_compared"]
     lines = [line for line in sfcdc("doctor", "--objects").stdout.splitlines() if "TabDefinition" in line]
     assert "compared as a whole" in lines[0]
+
+
+def test_what_changes_beside_its_stamp_is_priced_with_its_daily_comparison(org: EmulatedOrg) -> None:
+    found = {each["entity"]: each for each in json.loads(sfcdc("doctor", "--objects", "--json").stdout)["objects"]}
+    for entity in ("Contract", "AsyncApexJob", "ApexTestQueueItem"):
+        asked = requests_a_day(found[entity]["changes"], 900)
+        assert found[entity]["requests"] == pytest.approx(asked + 2), entity
+    for entity in ("AccountHistory", "LoginHistory", "Product2"):
+        asked = requests_a_day(found[entity]["changes"], 900)
+        assert found[entity]["requests"] == pytest.approx(asked), entity
+
+
+def test_what_is_read_through_its_parents_costs_by_their_number() -> None:
+    assert [requests_of_parents(parents, 24) for parents in (0, 750, 751, 1_000_000)] == [3, 3, 5, 2 * 1_334 + 1]
+    assert requests_of_parents(750, 6) == 12
 
 
 def test_a_person_reads_what_deserves_change_events_and_what_it_costs(org: EmulatedOrg) -> None:

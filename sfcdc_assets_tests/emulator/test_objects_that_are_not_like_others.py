@@ -13,6 +13,7 @@ from sfcdc_assets.emulator.definitions.object_file import polled_definitions
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.org.clock import ManualClock
+from sfcdc_assets.emulator.org.ids import EMPTY_ID
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import DAY, OrgSettings
 from sfcdc_assets_tests.emulator.rest_server import RestClient, rest_client
@@ -114,6 +115,29 @@ def test_links_of_documents_are_read_through_their_parents(org: EmulatedOrg, cli
     bad = f"{read} (LinkedEntityId = '{one}' OR ShareType = 'V')"
     assert refused(client, bad) == REFUSED["ContentDocumentLink"]
     assert refused(client, f"{read} SystemModstamp > 2024-01-01T00:00:00Z")[1] == CONTENT_DOCUMENT_LINK
+
+
+def test_rows_without_ids_of_their_own_have_the_empty_one(org: EmulatedOrg, client: RestClient) -> None:
+    rows = found(client, "SELECT Id, DurableId FROM ApexPageInfo ORDER BY DurableId")
+    assert {row["Id"] for row in rows} == {EMPTY_ID}
+    assert len({row["DurableId"] for row in rows}) == len(list(org.records("ApexPageInfo"))) > 1
+    assert len(found(client, f"SELECT DurableId FROM ApexPageInfo WHERE Id = '{EMPTY_ID}'")) == len(rows)
+
+
+def test_a_query_may_be_refused_the_order_that_describe_allows(client: RestClient) -> None:
+    assert field(client, "BackgroundOperationResult", "CreatedDate")["sortable"]
+    ordered = "SELECT Id FROM BackgroundOperationResult ORDER BY CreatedDate, Id"
+    assert refused(client, ordered) == ("INVALID_FIELD", "field 'CreatedDate' can not be sorted in a query call")
+    assert found(client, "SELECT Id FROM BackgroundOperationResult WHERE CreatedDate >= 2001-01-01T00:00:00Z")
+
+
+def test_records_that_no_retrieve_gives_are_found_by_queries(org: EmulatedOrg, client: RestClient) -> None:
+    tab = next(org.records("TabDefinition"))["Id"]
+    answer = client.post("/composite/sobjects/TabDefinition", {"ids": [tab], "fields": ["Id"]})
+    assert answer.status_code == 400
+    message = "entity type TabDefinition does not support retrieve"
+    assert answer.json() == [{"message": message, "errorCode": "INVALID_TYPE_FOR_OPERATION"}]
+    assert [row["Id"] for row in found(client, f"SELECT Id FROM TabDefinition WHERE Id = '{tab}'")] == [tab]
 
 
 def test_a_filter_on_a_reified_column_is_enough(org: EmulatedOrg, client: RestClient) -> None:
@@ -263,6 +287,7 @@ def test_what_only_the_org_writes_is_refused_to_clients(org: EmulatedOrg, client
         ("AccountFeed", (True, True, True, False, "Account", "Feed")),
         ("Invoice_Statement__History", (True, True, True, False, "Invoice_Statement__c", "History")),
         ("OpportunityFieldHistory", (True, True, True, False, "Opportunity", "History")),
+        ("TabDefinition", (True, False, False, False, None, None)),
         ("OpenActivity", (False, False, False, False, None, None)),
         ("Tax_Rate__mdt", (True, False, True, False, None, None)),
     ],

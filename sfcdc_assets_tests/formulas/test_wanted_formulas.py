@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE, FieldPattern, Privacy
-from sfcdc_assets.formulas.wanted_formulas import WantedFormulas, wanted_formulas
+from sfcdc_assets.formulas.wanted_formulas import RefusedFormula, WantedFormulas, wanted_formulas
 from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.settings.settings import load_settings
@@ -49,6 +49,18 @@ def test_what_is_not_known_to_show_nothing_withheld_is_withheld_while_there_are_
     assert wanted_formulas(of_user, every, ["*"], NOTHING_PRIVATE).names == ("Mine__c",)
     rules = Privacy((FieldPattern.read("User.Email"),))
     assert wanted_formulas(of_user, every, ["*"], rules).withheld == {"Mine__c": "Lead.Mine__c names $user.email"}
+
+
+def test_what_the_org_did_not_compute_is_withheld_as_long_as_its_text_is_the_same():
+    texts = {each.name: each.calculated_formula for each in CONTACT.fields}
+    refused = {
+        "Day__c": RefusedFormula(texts["Day__c"], "WHY: so", 1),
+        "At__c": RefusedFormula("another", "WHY: so", 1),
+    }
+    found = wanted_formulas(CONTACT, DESCRIBE, ["*"], NOTHING_PRIVATE, refused)
+    assert found.withheld == {"Day__c": "the org refuses it (WHY: so)"}
+    assert set(found.refused) == {"Day__c"}
+    assert set(found.names) == {"Text__c", "Of_Text__c", "Number__c", "At__c"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,14 @@ from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
+from sfcdc_assets.org_connection import whole_object
+from sfcdc_assets.org_connection.object_trial import check_ids
 from sfcdc_assets.org_connection.whole_object import read_pages, start
+from sfcdc_assets.org_reads.records_by_id import read_back
+from sfcdc_assets.polls import known_objects
 from sfcdc_assets.polls.object_schema import schema_of
 from sfcdc_assets.polls.readability import NotPollable
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.describe import describe
 from sfcdc_assets.salesforce.errors import BulkJobGone
 from sfcdc_assets.salesforce.session import OrgSession
@@ -31,7 +37,9 @@ NewSession = Callable[[], OrgSession]
 @pytest.fixture(scope="module")
 def org() -> Iterator[EmulatedOrg]:
     made = EmulatedOrg(seed=3, objects=whole_org())
-    made.populate({"Account": 3, "ContentDocument": 4, "Attachment": MANY, "TabDefinition": 3, "CaseStatus": 2})
+    made.populate(
+        {"Account": 3, "ContentDocument": 4, "Attachment": MANY, "TabDefinition": 3, "CaseStatus": 2, "ApexPageInfo": 3}
+    )
     documents, accounts = ([str(row["Id"]) for row in made.records(name)] for name in ("ContentDocument", "Account"))
     with made.transaction() as work:
         for document in documents:
@@ -108,3 +116,52 @@ def test_one_that_answers_no_query_is_refused_before_anything_is_read(
     monkeypatch.setattr("sfcdc_assets.polls.known_objects.KNOWN_OBJECTS", ())
     with new_session() as session, pytest.raises(NotPollable, match=entity):
         begun(session, entity, columns_of(session, entity))
+
+
+@pytest.mark.parametrize("no_bulk", [True, False])
+def test_one_whose_rows_have_no_ids_of_their_own_is_refused_before_anything_is_read(
+    org: EmulatedOrg, new_session: NewSession, monkeypatch: pytest.MonkeyPatch, *, no_bulk: bool
+) -> None:
+    """All of them would be one row of the table."""
+    row = known_objects.KnownObject(("*",), no_bulk=no_bulk)
+    monkeypatch.setattr("sfcdc_assets.polls.known_objects.KNOWN_OBJECTS", (row,))
+    with new_session() as session, pytest.raises(NotPollable, match="have the empty Id"):
+        begun(session, "ApexPageInfo", columns_of(session, "ApexPageInfo"))
+
+
+@pytest.mark.parametrize("no_bulk", [True, False])
+def test_a_page_of_rows_without_ids_of_their_own_is_refused(
+    new_session: NewSession, monkeypatch: pytest.MonkeyPatch, *, no_bulk: bool
+) -> None:
+    """By Bulk or by queries: the object had no rows yet when it was tried."""
+    row = known_objects.KnownObject(("*",), no_bulk=no_bulk)
+    monkeypatch.setattr("sfcdc_assets.polls.known_objects.KNOWN_OBJECTS", (row,))
+    monkeypatch.setattr(whole_object, "tried", lambda *_: None)
+    with new_session() as session:
+        wanted = columns_of(session, "ApexPageInfo")
+        with pytest.raises(NotPollable, match="empty Id"):
+            list(read_pages(session, begun(session, "ApexPageInfo", wanted), wanted))
+
+
+def test_records_of_one_id_are_refused() -> None:
+    with pytest.raises(NotPollable, match="one Id, 01"):
+        check_ids("Odd", ["02", "01", "01"])
+    check_ids("Odd", [])
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_records_that_no_retrieve_gives_are_read_back_by_queries(
+    org: EmulatedOrg, new_session: NewSession, *, says_so: bool
+) -> None:
+    """Also where the describe that is stored is older than what it says of that."""
+    present, gone = ids_of(org, "TabDefinition"), "01r000000000999AAA"
+    with new_session() as session:
+        described = replace(describe(session, "TabDefinition"), retrieveable=not says_so)
+        calls, wanted = session.calls, columns_of(session, "TabDefinition")
+        asked = [*present, gone]
+        read = read_back(session, "TabDefinition", asked, wanted, described, position=3, read_at=clock.now())
+        assert session.calls - calls <= 3
+    assert (read.refused, read.left) == ({}, ())
+    rows = {row["Id"]: row for row in read.rows.to_pylist()}
+    assert {each for each, row in rows.items() if row["_system_modstamp"] is not None} == {*present}
+    assert all(rows[each]["Name"] is not None for each in present)

@@ -27,6 +27,12 @@ def described(name: str, *fields: str) -> ObjectDescription:
         (described("CaseStatus", "SystemModstamp"), Readability(SYSTEM_MODSTAMP, no_bulk=True)),
         (described("TabDefinition", "Label"), Readability(None)),
         (described("AsyncApexJob", "CreatedDate"), Readability(Stamp("CreatedDate"), ALL_FIELDS)),
+        (described("ApexTestQueueItem", "CreatedDate"), Readability(Stamp("CreatedDate"), ALL_FIELDS)),
+        (described("AccountHistory", "CreatedDate"), Readability(Stamp("CreatedDate"))),
+        (described("Invoice__History", "CreatedDate"), Readability(Stamp("CreatedDate"))),
+        (described("LoginHistory", "LoginTime"), Readability(Stamp("LoginTime"))),
+        (described("ActivityFieldHistory", "CreatedDate"), Readability(Stamp("CreatedDate"), no_bulk=True)),
+        (described("AccountShare", "LastModifiedDate"), Readability(Stamp("LastModifiedDate"))),
         (described("Contract", "Status", "SystemModstamp"), Readability(SYSTEM_MODSTAMP, ("Status",))),
         (
             described("ContentDocumentLink", "ContentDocumentId", "SystemModstamp"),

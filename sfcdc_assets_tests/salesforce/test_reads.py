@@ -390,7 +390,8 @@ def test_an_answer_without_record_counts_is_named(org, session):
 
 def test_what_has_not_the_form_of_an_id_is_refused_and_not_asked_for(org, session):
     names = ["x' OR Name != '", "f" * 64]
-    found = read_back(session, "Account", names, (ID_COLUMN,), frozenset({"Id"}), 1, datetime.now(UTC))
+    account = ObjectDescription.from_json({"name": "Account", "fields": [{"name": "Id", "type": "id"}]})
+    found = read_back(session, "Account", names, (ID_COLUMN,), account, 1, datetime.now(UTC))
     assert set(found.refused) == set(names)
     assert (found.rows.num_rows, found.left) == (0, ())
     assert not org.requests("POST", "composite/sobjects/Account")

@@ -50,7 +50,7 @@ class Wide:
 
     def read(self, ids: list[str]) -> reading.ReadBack:
         columns = [Column(name, ColumnType.STRING, False, "string") for name in ("Id", *self.fields)]
-        described = describe(self.session, ENTITY).field_names
+        described = describe(self.session, ENTITY)
         self.addresses.clear()
         return read_back(self.session, ENTITY, ids, columns, described, 5, AT)
 

@@ -26,6 +26,7 @@ class ObjectAccess:
     replicateable: bool = True
     """Whether `updated` and `deleted` list its records; never without a stamp."""
     retrieveable: bool = True
+    """Whether `composite/sobjects` gives its records by their ids; queries do."""
     writable: bool = True
     """Whether clients may create, update and delete records; otherwise the org alone does."""
     bulk: bool = True
@@ -39,6 +40,10 @@ class ObjectAccess:
     refusal_code: str = "MALFORMED_QUERY"
     index: tuple[str, ...] = ()
     """Of a big object: the fields that it can be filtered by, in this order."""
+    own_ids: bool = True
+    """False: queries show and compare the empty Id in place of each record's own."""
+    refuses_order_by: tuple[str, ...] = ()
+    """Fields that describe calls sortable, and by which no query may be ordered."""
     purged_on_delete: bool = False
     """Deleted records are gone at once: IsDeleted is never true, and nothing brings them back."""
 
@@ -48,7 +53,8 @@ class ObjectAccess:
         known = {field.name for field in fields(cls)}
         if unknown := document.keys() - known:
             raise ValueError(f"access has no key {', '.join(sorted(unknown))}")
-        lists = {name: tuple(document[name]) for name in ("needs_filter", "index") if name in document}
+        of_fields = ("needs_filter", "index", "refuses_order_by")
+        lists = {name: tuple(document[name]) for name in of_fields if name in document}
         return cls(**{**document, **lists})
 
 

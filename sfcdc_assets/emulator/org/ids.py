@@ -13,7 +13,7 @@ BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 """In byte order, so that a growing counter gives growing ids."""
 
 EMPTY_ID = "000000000000000AAA"
-"""The id an overflow event carries (docs/salesforce-streams.md, "Overflow events")."""
+"""The id an overflow event carries (docs/salesforce-streams.md, "Overflow events"); a row's without its own."""
 
 _SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 _IS_UPPER = str.maketrans({char: "1" if "A" <= char <= "Z" else "0" for char in BASE62})

@@ -135,6 +135,8 @@ class OrgSettings:
     most_rows_in_time: int | None = None
     """Of more records than that no query is answered that sorts or counts them: QUERY_TIMEOUT. Salesforce gives up
     after two minutes; none is as slow here."""
+    most_formula_text: int = 1_000_000
+    """A query of formula fields whose texts have more characters together is too complicated for the org."""
     most_ids_in_retrieve: int = 2_000
     """Retrieving more ids at once by composite/sobjects is answered with 414, as a proxy does; 2,000 is Salesforce's
     own limit, with an error of its own."""

@@ -74,6 +74,9 @@ class _CollectionResource:
 
     def _read(self, request: ApiRequest, ids: Sequence[str], names: Sequence[str]) -> Response:
         definition = self._context.definition(request.path["object"], to_read=True)
+        if not definition.access.retrieveable:
+            message = f"entity type {definition.name} does not support retrieve"
+            raise ApiError("INVALID_TYPE_FOR_OPERATION", message)
         _check_number(len(ids), _MAX_READS)
         if len(ids) > self._context.org.settings.most_ids_in_retrieve:
             raise ApiError("URI_TOO_LONG", "URI Too Long; ask for fewer records at once", status=414)

@@ -73,6 +73,9 @@ def compile_over(
         context.check_readable(read)
     check_query(compiled.query, compiled.definition)
     check_definition_query(compiled.query, compiled.definition)
+    if sum(len(each.field.calculated_formula or "") for each in compiled.selected) > org.settings.most_formula_text:
+        message = "Query is either selecting too many fields or the filter conditions are too complicated."
+        raise ApiError("QUERY_TOO_COMPLICATED", message)
     return computed.given_to(compiled)
 
 

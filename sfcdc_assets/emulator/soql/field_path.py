@@ -9,6 +9,7 @@ from sfcdc_assets.emulator.definitions.object_definition import MASK, FieldDefin
 from sfcdc_assets.emulator.errors import QueryError
 from sfcdc_assets.emulator.formulas.formula_field import formula_sql
 from sfcdc_assets.emulator.org.database import quoted
+from sfcdc_assets.emulator.org.ids import EMPTY_ID
 from sfcdc_assets.emulator.soql.refusal import no_such_column, no_such_object, refusal
 from sfcdc_assets.emulator.soql.syntax import Name, Query
 
@@ -66,6 +67,8 @@ class FieldPaths:
             if known.is_formula:
                 objects = self.behind_formulas or self.definitions
                 return formula_sql(objects.get(definition.name, definition), known, objects, row), known
+            if known.name == "Id" and not definition.access.own_ids:
+                return f"'{EMPTY_ID}'", known
             value = f"{row}.{quoted(known.name)}"
             if known.readable_from:
                 is_lost = f'{value} IS NOT NULL AND {row}."LastModifiedDate" < {known.readable_from}'

@@ -1,5 +1,5 @@
 """Queries that an object refuses though their fields are right: objects that cannot be queried, that need a filter by
-their parents, or that are only read along their index. The words are Salesforce's own."""
+their parents, that are only read along their index, or that no query may order. The words are Salesforce's own."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ def check_query(query: Query, definition: ObjectDefinition) -> None:
     wanted = {name.lower() for name in access.needs_filter}
     if access.refusal is not None and not wanted & set(equalled(query, definition)):
         raise QueryError(access.refusal_code, access.refusal)
+    for each in query.order_by:
+        if isinstance(each.field, Name) and each.field.text in access.refuses_order_by:
+            raise QueryError("INVALID_FIELD", f"field '{each.field.text}' can not be sorted in a query call")
     if access.index:
         _check_along_index(query, definition)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sfcdc_assets.formulas.wanted_formulas import RefusedFormula
 from sfcdc_assets.lake.store.notes import failing_nothing, put_json, read_json
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -20,7 +21,7 @@ PATH = "channels_read/formulas.json"
 class FormulaNote:
     """Of one entity: when it was looked at (epoch ms, by our clock), how many formulas are read, which are withheld and
     why, when the oldest value was read, how many records wait for the next budget; `error`: why the last look failed,
-    if it did, and how often in a row it has."""
+    if it did, and how often in a row it has; `refused`: formulas that the org does not compute."""
 
     looked_at_ms: int = 0
     formulas: int = 0
@@ -29,6 +30,7 @@ class FormulaNote:
     postponed: int = 0
     error: str | None = None
     failures: int = 0
+    refused: Mapping[str, RefusedFormula] = field(default_factory=dict)
 
 
 @dataclass
@@ -46,9 +48,14 @@ def read_formula_notes(warehouse: Warehouse) -> FormulaNotes:
 
 def _notes(noted: Any) -> FormulaNotes:
     return FormulaNotes(
-        {entity: FormulaNote(**each) for entity, each in noted.get("entities", {}).items()},
+        {entity: _note(each) for entity, each in noted.get("entities", {}).items()},
         tuple(noted["time_zone"]) if noted.get("time_zone") else None,
     )
+
+
+def _note(noted: Any) -> FormulaNote:
+    refused = {name: RefusedFormula(**each) for name, each in noted.get("refused", {}).items()}
+    return FormulaNote(**{**noted, "refused": refused})
 
 
 def note_formulas(warehouse: Warehouse, notes: FormulaNotes) -> None:

@@ -27,7 +27,8 @@ class PollNote:
     read-back of the object after the poll; since `same_since_ms`, by the org's clock, no poll found anything new. With
     `has_more` the last poll left records for the next one, which is due; `window_ms`: it asks for those of so many ms
     of stamps only (0: for all), because the org gave up on more. Those before `window_at_ms` were asked for then, the
-    first of them at `window_begun_ms`, both by the org's clock."""
+    first of them at `window_begun_ms`, both by the org's clock. `refused_stamp`: the field by
+    which the org refuses to be asked for what changed, though its describe says that it may be."""
 
     asked_at_ms: int = 0
     seen_until_ms: int = 0
@@ -46,6 +47,7 @@ class PollNote:
     window_ms: int = 0
     window_at_ms: int = 0
     window_begun_ms: int = 0
+    refused_stamp: str | None = None
 
 
 class PollsFailed(SfcdcError):

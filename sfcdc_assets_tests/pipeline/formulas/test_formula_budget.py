@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.formulas.wanted_formulas import RefusedFormula
 from sfcdc_assets.lake.store.formula_notes import FormulaNote, FormulaNotes, note_formulas, read_formula_notes
 from sfcdc_assets.lake.store.notes import put_note
 from sfcdc_assets.lake.store.request_ledger import FORMULAS, HOUR_MS, POLLS, RequestLedger, note_ledger, read_ledger
@@ -90,7 +91,10 @@ def test_each_purpose_has_its_own_share_and_the_ledger_keeps_what_others_wrote(t
 def test_notes_are_read_as_they_were_written_and_torn_ones_are_none(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
     assert read_formula_notes(warehouse) == FormulaNotes()
-    notes = FormulaNotes({"Account": FormulaNote(5, 2, {"A__c": "why"}, 4, 3, "error", 1)}, ("GMT", 6))
+    notes = FormulaNotes(
+        {"Account": FormulaNote(5, 2, {"A__c": "why"}, 4, 3, "error", 1, {"B__c": RefusedFormula("1", "so", 2)})},
+        ("GMT", 6),
+    )
     note_formulas(warehouse, notes)
     assert read_formula_notes(warehouse) == notes
     for torn in (b"{", b'{"entities": {"Account": {"other": 1}}}', b"[]"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.org_reads import formula_refresh
-from sfcdc_assets_tests.cli.command import sfcdc
+from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.formulas.formulas_of_an_org import (
     DAY,
@@ -224,6 +225,51 @@ def test_a_formula_that_shows_what_is_withheld_is_not_read_and_what_was_read_goe
     assert pipeline.launch("read_formulas").success
     assert "Of_Account__c" not in next(iter(kept(pipeline, "Opportunity").values()))
     assert notes(pipeline)["Opportunity"].withheld == {"Of_Account__c": "it shows Account.Site"}
+
+
+def computes_at_most(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, text: int) -> None:
+    monkeypatch.setattr(pipeline.org, "settings", replace(pipeline.org.settings, most_formula_text=text))
+
+
+@pytest.mark.parametrize("by_ids", [True, False])
+def test_formulas_that_are_too_complicated_for_one_query_are_read_in_parts(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, *, by_ids: bool
+) -> None:
+    if not by_ids:
+        monkeypatch.setattr(formula_refresh, "IDS_PER_REQUEST", 1)
+        monkeypatch.setattr(formula_refresh, "REQUESTS_OF_JOB", 2)
+    computes_at_most(pipeline, monkeypatch, 70)
+    read_formulas(pipeline)
+    assert_equal_to_the_org(pipeline)
+    some_changes(pipeline, Random(9))
+    sync_later(pipeline)
+    assert_equal_to_the_org(pipeline)
+    assert notes(pipeline)["Opportunity"].withheld == {}
+
+
+def test_a_formula_that_the_org_does_not_compute_is_withheld_and_keeps_no_other_from_being_read(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computes_at_most(pipeline, monkeypatch, 35)
+    read_formulas(pipeline)
+    assert set(next(iter(kept(pipeline, "Opportunity").values()))) == {"Weighted__c", "Is_Large__c", "Closes_After__c"}
+    assert_equal_to_the_org(pipeline)
+    words = "the org refuses it (QUERY_TOO_COMPLICATED: Query is either selecting too many fields"
+    for _ in range(2):
+        note = notes(pipeline)["Opportunity"]
+        assert (list(note.withheld), note.formulas, note.error) == (["Of_Account__c"], 3, None)
+        assert note.withheld["Of_Account__c"].startswith(words)
+        some_changes(pipeline, Random(3))
+        sync_later(pipeline)
+        assert_equal_to_the_org(pipeline)
+    assert "Opportunity.Of_Account__c: this formula is withheld, because the org refuses it" in sfcdc("status").stdout
+    assert "Opportunity.Of_Account__c" in in_one_line(sfcdc("doctor"))
+    computes_at_most(pipeline, monkeypatch, 1_000)
+    sync_later(pipeline)
+    assert "Of_Account__c" not in next(iter(kept(pipeline, "Opportunity").values())), "it is tried once in a day"
+    sync_later(pipeline, DAY)
+    assert "Of_Account__c" in next(iter(kept(pipeline, "Opportunity").values()))
+    assert_equal_to_the_org(pipeline)
 
 
 def test_one_entitys_failure_stays_its_own(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ class Reader:
         position = self.org.last_commit_number
         changed, parents = self._changed(table.followed("Opportunity"))
         found = plan_rereads(facts, changed, parents, limits, now=now, day_began=day_began)
-        read = read_formulas(self.session, "Opportunity", found.ids, self.columns, now)
+        read = read_formulas(self.session, "Opportunity", found.ids, [self.columns], now)
         assert not read.refused
         assert not read.left
         followed = {} if found.postponed else {"Opportunity": position}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
-from sfcdc_assets.lake.store.poll_notes import read_poll_notes
+from sfcdc_assets.lake.store.poll_notes import note_polls, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
@@ -30,8 +31,11 @@ KINDS = {
     "AccountHistory",
     "AccountShare",
     "ActivityFieldHistory",
+    "ApexPageInfo",
+    "ApexTestQueueItem",
     "AsyncApexJob",
     "Attachment",
+    "BackgroundOperationResult",
     "CaseStatus",
     "ContentDocument",
     "ContentDocumentLink",
@@ -50,8 +54,10 @@ READ = (
     "AccountHistory",
     "AccountShare",
     "ActivityFieldHistory",
+    "ApexTestQueueItem",
     "AsyncApexJob",
     "Attachment",
+    "BackgroundOperationResult",
     "CaseStatus",
     "ContentDocument",
     "ContentDocumentLink",
@@ -125,6 +131,7 @@ def test_everything_that_can_be_read_is_a_table_that_equals_the_org(org: Emulate
 def test_what_is_left_out_is_reported_with_the_reason_by_status_and_doctor(org: EmulatedPipeline) -> None:
     org.sync()
     left_out = json.loads(sfcdc("status", "--json").stdout)["left_out"]
+    assert "empty Id" in left_out["ApexPageInfo"]
     assert left_out.keys() >= {"EntityDefinition", "FlexQueueItem", "OutgoingEmail", "Reading__b", "SiteDetail"}
     assert left_out.keys().isdisjoint(READ)
     reported = in_one_line(sfcdc("status"))
@@ -185,6 +192,7 @@ def test_a_file_that_is_asked_for_is_a_column_with_the_path_by_which_the_org_ser
 
 def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(org: EmulatedPipeline) -> None:
     job = change(org, "AsyncApexJob", {"Status": "Completed", "JobItemsProcessed": 7})
+    item = change(org, "ApexTestQueueItem", {"Status": "Processing", "ExtendedStatus": "(1/3)"})
     tab = change(org, "TabDefinition", {"Label": "Another"})
     with org.org.transaction() as work:
         gone = ids(org.org, "ContentDocumentLink")[0]
@@ -196,9 +204,29 @@ def test_what_changes_behind_its_only_stamp_or_has_none_is_found_within_a_day(or
     assert org.rows("TabDefinition")[tab]["Label"] != "Another", "nothing tells of it"
     a_day_later(org)
     assert org.rows("AsyncApexJob")[job]["Status"] == "Completed"
+    assert org.rows("ApexTestQueueItem")[item]["Status"] == "Processing", "no list names it"
     assert org.rows("TabDefinition")[tab]["Label"] == "Another"
     assert org.rows("ContentDocumentLink")[gone]["_is_deleted"]
     assert str(link) in org.rows("ContentDocumentLink")
+
+
+def test_what_may_not_be_read_by_its_stamp_though_describe_says_so_is_compared_as_a_whole(
+    org: EmulatedPipeline,
+) -> None:
+    synced = sfcdc("sync", "--until-caught-up")
+    assert synced.exit_code == 0, synced.output
+    warehouse, entity = Warehouse(str(org.warehouse)), "BackgroundOperationResult"
+    note = read_poll_notes(warehouse)[entity]
+    assert (note.refused_stamp, note.error) == ("CreatedDate", None)
+    result = change(org, entity, {"Message": "It is over."})
+    with org.org.transaction() as work:
+        made = work.create(entity, {"Message": "Another one."})
+    a_day_later(org)
+    assert org.rows(entity)[result]["Message"] == "It is over."
+    assert str(made) in org.rows(entity)
+    note_polls(warehouse, {entity: replace(read_poll_notes(warehouse)[entity], refused_stamp=None)})
+    assert sfcdc("sync", "--until-caught-up").exit_code == 0
+    assert read_poll_notes(warehouse)[entity].refused_stamp == "CreatedDate", "a note that is lost is found again"
 
 
 def test_verify_has_what_no_stamp_tells_of_read_back_and_compares_it_again(org: EmulatedPipeline) -> None:
