@@ -201,6 +201,18 @@ def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize("name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a?b", "a#b"])
+def test_a_store_that_the_delta_library_cannot_open_is_refused_before_it_is_asked_anything(name):
+    warehouse = Warehouse(f"s3://bucket/{name}")
+    for attempt in (
+        warehouse.check_writable,
+        lambda: RawEvents.open(warehouse),
+        lambda: warehouse.entities("snapshot"),
+    ):
+        with pytest.raises(WarehousePathUnusable, match="SFCDC_WAREHOUSE"):
+            attempt()
+
+
 @pytest.mark.parametrize(
     "name", ["../Evil", "current_state/../../Evil", "/etc/x", "a//b", "current_state/Konto\u00e4", "a\nb", "."]
 )
