@@ -28,7 +28,7 @@ class WarehousePathUnusable(SfcdcError):
         super().__init__(
             f"SFCDC_WAREHOUSE: {path!r} has {found!r} in its path, which the Delta library cannot open. Use a path "
             "without control characters, brackets, backslashes, ^, | and percent escapes such as %20, and in an object "
-            "store without ? and #; spaces and letters of any script are fine."
+            "store without ?, # and steps that are empty, `.` or `..`; spaces and letters of any script are fine."
         )
 
 

@@ -18,8 +18,9 @@ ENTITIES_AT_ONCE = 48
 them after some hundredths of a second, and thousands of them in one."""
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\[\]^|\\]|%[0-9A-Fa-f]{2}")
 """What delta-rs does not find again in a path, or stops the process at (`[`): it takes the path for a URL."""
-_UNUSABLE_IN_A_STORE = re.compile(rf"{_UNUSABLE.pattern}|[?#]")
-"""The same of a store's URI: what follows `?` or `#` would be left out, and all tables would lie in one folder."""
+_UNUSABLE_IN_A_STORE = re.compile(rf"{_UNUSABLE.pattern}|[?#]|/\.{{0,2}}(?=/)")
+"""The same of the path in a store, with a slash at its end: what follows `?` or `#` would be left out, and all tables
+would lie in one folder; steps such as `..` lead elsewhere, and an empty one is refused."""
 _TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]*(/[A-Za-z0-9_][A-Za-z0-9_.=-]*)*", re.ASCII)
 """Names of objects and channels are checked where they enter; this holds whoever forgets it."""
 
@@ -57,10 +58,11 @@ class Warehouse:
 
     @cached_property
     def _store(self) -> str:
-        found = _UNUSABLE_IN_A_STORE.search(self.root)
+        root = self.root.rstrip("/")
+        found = _UNUSABLE_IN_A_STORE.search(f"{root.partition('://')[2]}/")
         if found is not None:
-            raise WarehousePathUnusable(self.root, found[0])
-        return self.root.rstrip("/")
+            raise WarehousePathUnusable(root, found[0])
+        return root
 
     def uri(self, table: str) -> str:
         """URI of a table named by its path below the root, such as `current_state/Account`. Raises `TableNameUnusable`

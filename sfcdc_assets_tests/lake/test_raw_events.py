@@ -201,7 +201,9 @@ def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is
     assert not (tmp_path / name).exists()
 
 
-@pytest.mark.parametrize("name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a?b", "a#b"])
+@pytest.mark.parametrize(
+    "name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a?b", "a#b", "a//b", "/a", "a/../b", "a/."]
+)
 def test_a_store_that_the_delta_library_cannot_open_is_refused_before_it_is_asked_anything(name):
     warehouse = Warehouse(f"s3://bucket/{name}")
     for attempt in (
@@ -211,6 +213,14 @@ def test_a_store_that_the_delta_library_cannot_open_is_refused_before_it_is_aske
     ):
         with pytest.raises(WarehousePathUnusable, match="SFCDC_WAREHOUSE"):
             attempt()
+
+
+@pytest.mark.parametrize(
+    "root",
+    ["s3://bucket", "s3://bucket/", "s3://bucket/a b/ünï/", "s3://bucket/100%/.hidden/a..b", "abfss://c@a.dfs.x.net/w"],
+)
+def test_a_store_of_other_characters_is_taken_as_it_is(root):
+    assert Warehouse(root).uri("raw_events") == f"{root.rstrip('/')}/raw_events"
 
 
 @pytest.mark.parametrize(
