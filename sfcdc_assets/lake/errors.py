@@ -23,12 +23,12 @@ class TableNameUnusable(SfcdcError):
 class WarehousePathUnusable(SfcdcError):
     """The warehouse's path has characters with which its tables would not be found again."""
 
-    def __init__(self, folder: str, found: str) -> None:
-        self.folder, self.found = folder, found
+    def __init__(self, path: str, found: str) -> None:
+        self.path, self.found = path, found
         super().__init__(
-            f"SFCDC_WAREHOUSE: the folder {folder!r} has {found!r} in its path, which the Delta library cannot open. "
-            "Use a folder without control characters, brackets, backslashes, ^, | and percent escapes such as %20; "
-            "spaces and letters of any script are fine."
+            f"SFCDC_WAREHOUSE: {path!r} has {found!r} in its path, which the Delta library cannot open. Use a path "
+            "without control characters, brackets, backslashes, ^, | and percent escapes such as %20, and in an object "
+            "store without ?, # and steps that are empty, `.` or `..`; spaces and letters of any script are fine."
         )
 
 

@@ -18,6 +18,9 @@ ENTITIES_AT_ONCE = 48
 them after some hundredths of a second, and thousands of them in one."""
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f\[\]^|\\]|%[0-9A-Fa-f]{2}")
 """What delta-rs does not find again in a path, or stops the process at (`[`): it takes the path for a URL."""
+_UNUSABLE_IN_A_STORE = re.compile(rf"{_UNUSABLE.pattern}|[?#]|/\.{{0,2}}(?=/)")
+"""The same of the path in a store, with a slash at its end: what follows `?` or `#` would be left out, and all tables
+would lie in one folder; steps such as `..` lead elsewhere, and an empty one is refused."""
 _TABLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=-]*(/[A-Za-z0-9_][A-Za-z0-9_.=-]*)*", re.ASCII)
 """Names of objects and channels are checked where they enter; this holds whoever forgets it."""
 
@@ -53,14 +56,22 @@ class Warehouse:
     def _folder(self) -> str:
         return str(self.folder)
 
+    @cached_property
+    def _store(self) -> str:
+        root = self.root.rstrip("/")
+        found = _UNUSABLE_IN_A_STORE.search(f"{root.partition('://')[2]}/")
+        if found is not None:
+            raise WarehousePathUnusable(root, found[0])
+        return root
+
     def uri(self, table: str) -> str:
         """URI of a table named by its path below the root, such as `current_state/Account`. Raises `TableNameUnusable`
-        for a path that could lead out of it."""
+        for a path that could lead out of it, and `WarehousePathUnusable`."""
         if table and not _TABLE.fullmatch(table):
             raise TableNameUnusable(table)
         if self.is_local:
             return join(self._folder, table) if table else self._folder
-        return f"{self.root.rstrip('/')}/{table}"
+        return f"{self._store}/{table}"
 
     def filesystem(self, table: str) -> fs.FileSystem:
         """Return a file system rooted at the table, for tasks that read and write its files themselves. It is pickled
@@ -75,12 +86,13 @@ class Warehouse:
     def check_writable(self) -> None:
         """Create the local root if need be and write to it; raises `WarehouseNotWritable`.
 
-        An object store is asked once a process; raises `StoreRefused` and `StoreUnavailable`.
+        An object store is asked once a process; raises `StoreRefused` and `StoreUnavailable`. Raises
+        `WarehousePathUnusable` before it writes anything.
         """
         if not self.is_local:
             from sfcdc_assets.lake.store.store_options import check_store  # noqa: PLC0415 - see filesystem()
 
-            check_store(self.root)
+            check_store(self._store)
             return
         try:
             # Customers' data: its owner says who else may read it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import dedent
 from types import MappingProxyType
 
@@ -147,7 +147,12 @@ def settings_table() -> str:
 
 def described() -> dict[str, str]:
     """Field -> the text below it. Raises `ValueError` for a field without one."""
-    body = ast.parse(dedent(inspect.getsource(Settings))).body[0]
+    return texts_below(Settings, list(Settings.model_fields))
+
+
+def texts_below(of_class: type, names: Sequence[str]) -> dict[str, str]:
+    """Field of a class -> the text below it, in the order of the names. Raises `ValueError` for a field without one."""
+    body = ast.parse(dedent(inspect.getsource(of_class))).body[0]
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}
     for node, following in zip(body.body, body.body[1:], strict=False):
@@ -155,10 +160,10 @@ def described() -> dict[str, str]:
             is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
             if is_text and isinstance(following.value.value, str):
                 found[node.target.id] = " ".join(following.value.value.split())
-    missing = sorted(set(Settings.model_fields) - set(found))
+    missing = sorted(set(names) - set(found))
     if missing:
-        raise ValueError(f"config.py has no text below {', '.join(missing)}")
-    return {name: found[name] for name in Settings.model_fields}
+        raise ValueError(f"{of_class.__name__} has no text below {', '.join(missing)}")
+    return {name: found[name] for name in names}
 
 
 def _in_order() -> Iterator[tuple[str, str]]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sfcdc_assets.emulator.control.setting_control import changeable
+from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.settings.settings import SECRETS
 from sfcdc_assets_tests.docs.reference import written_pages
 from sfcdc_assets_tests.docs.settings_reference import GROUPS, described
@@ -24,6 +26,7 @@ def pages() -> dict[Path, str]:
     [
         *("docs/settings.md", "docs/commands.md", "docs/scenarios.md"),
         *("README.md", "docs/architecture.md", "docs/operating.md", "docs/tables.md", "docs/faults.md"),
+        "docs/emulator-resources.md",
     ],
 )
 def test_a_page_that_is_written_from_code_is_current(name: str, pages: dict[Path, str]) -> None:
@@ -33,6 +36,11 @@ def test_a_page_that_is_written_from_code_is_current(name: str, pages: dict[Path
 def test_every_setting_has_a_text_and_one_heading() -> None:
     listed = [name for names in GROUPS.values() for name in names]
     assert sorted(listed) == sorted(described())
+
+
+def test_every_setting_of_the_emulated_org_that_can_be_changed_is_on_its_page(pages: dict[Path, str]) -> None:
+    page = pages[ROOT / "docs" / "emulator-resources.md"]
+    assert not [name for name in changeable(OrgSettings()) if f"| `{name}` | `" not in page]
 
 
 def test_secrets_are_marked_in_the_reference(pages: dict[Path, str]) -> None:

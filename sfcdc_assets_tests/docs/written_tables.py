@@ -1,5 +1,6 @@
 """Tables within pages whose texts are the code's: what settings mean, what a row's own columns hold, what each reason
-for a suspect means and does, which faults and checks there are, what each folder of the package is for. Each stands
+for a suspect means and does, which faults and checks there are, what the
+emulated org's settings are, what each folder of the package is for. Each stands
 between two comments, and `make reference` writes it."""
 
 from __future__ import annotations
@@ -9,21 +10,24 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
+from json import dumps
 from pathlib import Path
 
 import pyarrow as pa
 
+from sfcdc_assets.emulator.control.setting_control import changeable
 from sfcdc_assets.emulator.faults.fault_advice import ADVICE, REST_ADVICE
 from sfcdc_assets.emulator.faults.faults import DESCRIPTIONS, Fault
 from sfcdc_assets.emulator.faults.rest_faults import DESCRIPTIONS as REST_DESCRIPTIONS
 from sfcdc_assets.emulator.faults.rest_faults import REFUSALS, RestFault
+from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.pubsub.refusal_codes import CODES
 from sfcdc_assets.orchestration.checks.evaluations import CHECKS
 from sfcdc_assets.schema_evolution.column_descriptions import OF_THE_SYSTEM
 from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets.timeline.suspect_behaviour import BEHAVIOUR
 from sfcdc_assets.timeline.version_columns import END_COLUMNS, SYSTEM_COLUMNS
-from sfcdc_assets_tests.docs.settings_reference import settings_table
+from sfcdc_assets_tests.docs.settings_reference import settings_table, texts_below
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.test_imports import NAMES, ORDER
 
@@ -55,7 +59,10 @@ def with_written_tables(page: Path) -> str:
 
 PAGES = tuple(
     ROOT / page
-    for page in ("README.md", "docs/architecture.md", "docs/operating.md", "docs/tables.md", "docs/faults.md")
+    for page in (
+        *("README.md", "docs/architecture.md", "docs/operating.md", "docs/tables.md", "docs/faults.md"),
+        "docs/emulator-resources.md",
+    )
 )
 """The pages that have such tables."""
 
@@ -125,6 +132,15 @@ def _faults() -> str:
     return _table("fault | what happens | what a robust client does", rows)
 
 
+def _org_settings() -> str:
+    """Those of the emulated org that can be changed while it runs."""
+    values = changeable(OrgSettings())
+    texts = texts_below(OrgSettings, list(values))
+    return _table(
+        "setting | default | meaning", ((f"`{name}`", f"`{dumps(values[name])}`", texts[name]) for name in values)
+    )
+
+
 _TABLES: Mapping[str, Callable[[], str]] = {
     "settings": settings_table,
     "places": _places,
@@ -133,6 +149,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "history": lambda: _columns(END_COLUMNS),
     "reasons": _reasons,
     "faults": _faults,
+    "org_settings": _org_settings,
     "stream_codes": lambda: _table("code | status", ((f"`{code}`", each.status.name) for code, each in CODES.items())),
     "rest_codes": lambda: _table("code | status", ((f"`{code}`", str(each.status)) for code, each in REFUSALS.items())),
 }

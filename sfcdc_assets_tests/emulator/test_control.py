@@ -120,6 +120,7 @@ def test_options_of_faults_come_in_the_query_or_the_body(control: Control) -> No
         ("/settings", {"overflow_threshold": "many"}),
         ("/settings", {"overflow_threshold": True}),
         ("/settings", {"diff_convention": "context"}),
+        ("/settings", {"most_rows_in_time": -1}),
         ("/settings", {"enriched_fields": {"Account": "Name"}}),
         ("/records/Account/clear-field", {"field": "Id"}),
         ("/records/Nonsense/hard-delete", {"ids": []}),
@@ -180,7 +181,12 @@ def test_emptying_the_bin_raises_no_event_and_a_hard_delete_of_a_live_record_doe
 def test_settings_change_while_the_org_runs(control: Control) -> None:
     before = control.get("/settings")
     assert "credentials" not in before
-    changed = {"rest_delay": 1500, "diff_convention": "posix", "enriched_fields": {"Account": ["Name"]}}
+    changed = {
+        "most_rows_in_time": 10,
+        "rest_delay": 1500,
+        "diff_convention": "posix",
+        "enriched_fields": {"Account": ["Name"]},
+    }
     assert control.post("/settings", changed) == before | changed
     assert control.org.rest_view.delay == 1500
     control.post("/settings", {name: before[name] for name in changed})

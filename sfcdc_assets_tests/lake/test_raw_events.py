@@ -202,6 +202,28 @@ def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is
 
 
 @pytest.mark.parametrize(
+    "name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a?b", "a#b", "a//b", "/a", "a/../b", "a/."]
+)
+def test_a_store_that_the_delta_library_cannot_open_is_refused_before_it_is_asked_anything(name):
+    warehouse = Warehouse(f"s3://bucket/{name}")
+    for attempt in (
+        warehouse.check_writable,
+        lambda: RawEvents.open(warehouse),
+        lambda: warehouse.entities("snapshot"),
+    ):
+        with pytest.raises(WarehousePathUnusable, match="SFCDC_WAREHOUSE"):
+            attempt()
+
+
+@pytest.mark.parametrize(
+    "root",
+    ["s3://bucket", "s3://bucket/", "s3://bucket/a b/ünï/", "s3://bucket/100%/.hidden/a..b", "abfss://c@a.dfs.x.net/w"],
+)
+def test_a_store_of_other_characters_is_taken_as_it_is(root):
+    assert Warehouse(root).uri("raw_events") == f"{root.rstrip('/')}/raw_events"
+
+
+@pytest.mark.parametrize(
     "name", ["../Evil", "current_state/../../Evil", "/etc/x", "a//b", "current_state/Konto\u00e4", "a\nb", "."]
 )
 def test_a_table_lies_below_the_root_or_nowhere(tmp_path, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from starlette.routing import Route
@@ -22,21 +23,22 @@ def setting_routes(org: EmulatedOrg) -> list[Route]:
     """`GET /emulator/settings`, and `POST` with a JSON object of names and values; they hold until the process ends."""
 
     def show(_parameters: Parameters) -> Any:
-        return _values(org.settings)
+        return changeable(org.settings)
 
     def change(parameters: Parameters) -> Any:
-        known = _values(org.settings)
+        known = changeable(org.settings)
         for name, value in parameters.items():
             if name not in known:
                 raise ControlError(f"{name} is no setting that can be changed; there are {', '.join(known)}")
             _check(name, known[name], value)
         org.settings = replace(org.settings, **dict(parameters))
-        return _values(org.settings)
+        return changeable(org.settings)
 
     return [control_route("/settings", "GET", show), control_route("/settings", "POST", change)]
 
 
-def _values(settings: OrgSettings) -> dict[str, Any]:
+def changeable(settings: OrgSettings) -> dict[str, Any]:
+    """Return the settings that can be changed while the org runs."""
     return {field.name: getattr(settings, field.name) for field in fields(settings) if field.name not in _FIXED}
 
 
@@ -47,5 +49,8 @@ def _check(name: str, known: object, value: object) -> None:
             raise ControlError(f"{name} must be an object of lists of field names")
     elif isinstance(known, str) and len(choices := _CHOICES.get(name, ())) > 1 and value not in choices:
         raise ControlError(f"{name} must be one of {', '.join(choices)}")
+    elif NoneType in (kinds := _CHOICES.get(name, ())):
+        if type(value) not in kinds or (isinstance(value, int) and value < 0):
+            raise ControlError(f"{name} must be null or a value like 1, sent as JSON")
     elif type(value) is not type(known) or (isinstance(value, int) and value < 0):
         raise ControlError(f"{name} must be a value like {known!r}, sent as JSON")

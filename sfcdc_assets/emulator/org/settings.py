@@ -37,8 +37,11 @@ class OrgSettings:
     is_sandbox: bool = False
     """What Organization and the login say the org is."""
     token_lifetime: int = 2 * HOUR
+    """How long an access token lives."""
     query_locator_lifetime: int = 2 * DAY
+    """How long a query's next page can be asked for."""
     bulk_result_lifetime: int = 7 * DAY
+    """How long a bulk job and its results are kept."""
     bulk_step: int = 0
     """How long a bulk job stays in each state, by the clock; 0: each poll of the job moves it one state on."""
     has_bulk_v1: bool = True
@@ -62,7 +65,9 @@ class OrgSettings:
     """How much older than its commit the stamps of a transaction's records may be: it is drawn for each by the org's
     seed. Records become visible in another order than that of their stamps."""
     daily_api_requests: int = 100_000
+    """Requests of REST, SOAP and bulk APIs in 24 hours; then REQUEST_LIMIT_EXCEEDED."""
     daily_bulk_query_jobs: int = 10_000
+    """Query jobs of Bulk API 2.0 in 24 hours; then LIMIT_EXCEEDED."""
     daily_bulk_batches: int = 15_000
     """Batches of Bulk API jobs that write, and of all jobs of its first version."""
     daily_bulk_query_mb: int = 976_562
@@ -87,6 +92,7 @@ class OrgSettings:
     push_topics: int = 100
     """Active PushTopics that the org may have."""
     streaming_channels: int = 1_000
+    """Generic channels that the org may have."""
     dynamic_streaming_channels: bool = False
     """Whether subscribing to a generic channel that does not exist makes it."""
     cometd_event_uuids: bool = True

@@ -17,6 +17,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets_tests.pipeline.lives.lives import Life
 from sfcdc_assets_tests.pipeline.lives.lives_blind_spots import BlindSpots
+from sfcdc_assets_tests.pipeline.lives.lives_certainty import never_so
 from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
@@ -55,6 +56,7 @@ class Checks:
         self.current_state_equals_the_org()
         self.versions_follow_one_another()
         self.history_shows_any_moment()
+        self.what_is_certain_was_so()
         self.each_cut_is_a_transaction_boundary()
         self.nothing_is_suspect_without_a_reason()
         assert_reported_as_counted(self._life)
@@ -89,6 +91,12 @@ class Checks:
             assert_versions_follow(rows)
             for record_id, versions in of_record.items():
                 assert values(max(versions, key=in_order)) == values(state[record_id]), f"{entity} {record_id}"
+
+    def what_is_certain_was_so(self) -> None:
+        """Also where nobody can know: what a version holds there has to be open."""
+        for entity, rows in self._history.items():
+            never = list(never_so(self._life, entity, rows, self._shows))
+            assert not never, never[:5]
 
     def each_cut_is_a_transaction_boundary(self) -> None:
         life = self._life

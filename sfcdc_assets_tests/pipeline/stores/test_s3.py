@@ -13,7 +13,10 @@ from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.table_upkeep import Retention
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY as ALL_OF_IT
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Counts, Entities, catch_up
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
@@ -63,6 +66,18 @@ def change(life: QuietLife, text: str) -> None:
 def change_and_apply(life: QuietLife, text: str) -> None:
     change(life, text)
     life.catch_up()
+
+
+@pytest.mark.parametrize("name", ["a b", "a'b", "100%", "ünï 日本", "a+b*c", "a&b=c;d"])
+def test_a_root_of_any_characters_that_are_not_refused_is_found_again(store: str, name: str) -> None:
+    warehouse = Warehouse(f"{store}/{name}")
+    warehouse.check_writable()
+    assert not warehouse.entities("gap_reconciliation")
+    ledger = Ledger.open_or_create(warehouse, ENTITY)
+    ledger.note([NewSuspect(ALL_OF_IT, Reason.DRIFT, 1, "an audit")], CHANNEL, 1, 0)
+    (suspect,) = Ledger.open_or_create(warehouse, ENTITY).open_suspects(of_the_entity=True)
+    assert suspect.reason is Reason.DRIFT
+    assert warehouse.entities("gap_reconciliation") == (ENTITY,)
 
 
 def test_snapshot_changes_and_a_rebuild_end_with_the_orgs_rows(life: QuietLife) -> None:

@@ -1,0 +1,79 @@
+"""Whether what versions call certain was ever so (docs/tables.md, "history/<Entity>"): no blind spot excuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from math import inf
+from typing import Any
+
+from sfcdc_assets.change_events.columns import Column, columns_of_arrow_schema
+from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets_tests.pipeline.lives.lives import Life
+from sfcdc_assets_tests.pipeline.lives.lives_tables import ms
+from sfcdc_assets_tests.pipeline.oracle import Rows, living_at
+
+Row = Mapping[str, Any]
+Shows = Callable[[str, Row, str, Any], bool]
+"""Whether an entity's row shows a value of the org's in a field."""
+
+
+def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> Iterator[str]:
+    """Describe cells of living versions that are called certain, and whose value the record had at no time at which the
+    version is valid, by the org's own log.
+
+    What two versions of one moment differ in was at no time. Changes that raise no event as the object is off its
+    channel, or the record outside of a filter, are left out: docs/channels.md and docs/org-changes.md say that values
+    are called certain meanwhile.
+    """
+    table = CurrentState.open(life.warehouse, entity)
+    columns = {each.name.lower(): each for each in (columns_of_arrow_schema(table.schema) if table else ())}
+    transactions = list(life.org.transactions())
+    unseen = [
+        (each.since, inf if each.until is None else each.until)
+        for each in life.diary.unseen
+        if each.entity == entity and not each.are_hidden
+    ]
+
+    @cache
+    def org_after(commit_number: int) -> Rows:
+        return living_at(life.org, entity, commit_number)
+
+    for row in versions:
+        since, until = ms(row["_valid_from"]), inf if row["_valid_to"] is None else ms(row["_valid_to"])
+        if row["_is_deleted"] or since >= until or any(since < end and begin < until for begin, end in unseen):
+            continue
+        first = max((each.commit_number for each in transactions if each.commit_timestamp <= since), default=0)
+        later = [each.commit_number for each in transactions if since < each.commit_timestamp < until]
+        states = [org_after(number)[row["Id"]] for number in (first, *later) if row["Id"] in org_after(number)]
+        between = _changed_at_once(life, entity, first, max(later, default=first))
+        for name in {name for state in states for name in state if name.lower() not in between}:
+            column = columns.get(name.lower())
+            # Of a field that the object did not have, the log shows null.
+            had = [state.get(name) for state in states]
+            if column is None or not _is_certain(row, column) or any(shows(entity, row, name, each) for each in had):
+                continue
+            version = f"{row['Id']} at {row['_position']} ({row['_change_type']}, {since} to {until})"
+            yield f"{entity} {version}: {column.name} is {row[column.name]!r}, certain, and was {had[:3]}"
+
+
+def _changed_at_once(life: Life, entity: str, first: int, last: int) -> set[str]:
+    """Names, in small letters, of fields that all records got, lost or had changed between two transactions of these:
+    the log has the values after transactions only."""
+    silent = (
+        each for each in life.org.silent_changes() if each.entity == entity and first <= each.after_commit <= last
+    )
+    return {
+        name.lower() for each in silent for name in (*each.replaced, *each.added, *each.renamed, *each.renamed.values())
+    }
+
+
+def _is_certain(row: Row, column: Column) -> bool:
+    """`_certain_fields` is null where all fields are that the object had then."""
+    if column.kept_from is not None or column.is_formula:
+        return False
+    position, named = row["_position"], row["_certain_fields"]
+    if named is not None:
+        return column.name in named
+    is_absent = any(a.since <= position and (a.until is None or position < a.until) for a in column.absences)
+    return column.came_at <= position and not is_absent
