@@ -28,8 +28,8 @@ from sfcdc_assets.landing.poll_budget import PollsWait
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import begin_readings
+from sfcdc_assets.org_connection.snapshot_budget import CopiesWait
 from sfcdc_assets.org_reads.first_start import first_timeouts, is_first_start
-from sfcdc_assets.org_reads.snapshot_budget import CopiesWait
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings

@@ -22,7 +22,7 @@ from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.object_comparison import ObjectComparison, takes_a_job
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
+from sfcdc_assets.org_connection.snapshot_budget import SnapshotBudget
 from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.polls.known_objects import ALL_FIELDS
 from sfcdc_assets.polls.readability import Readability, readability

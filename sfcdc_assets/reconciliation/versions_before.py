@@ -30,6 +30,7 @@ from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_connection.snapshot_budget import SnapshotBudget
 from sfcdc_assets.org_reads.field_history import (
     PARENT,
     FieldHistory,
@@ -41,7 +42,6 @@ from sfcdc_assets.org_reads.field_history import (
     rows_of,
     rows_within,
 )
-from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.reconciliation.past_in_history import append_past, first_versions_of, open_pair
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.runtime.progress import FieldHistoryRead, notify

@@ -25,7 +25,8 @@ SAY_ALL = re.findall(
     r"\w+",
     """
     AnotherRunAtWork AuthenticationRefused BrokenAnswer BulkJobGone ChangeError ChangedWhileRead ChannelUnknown
-    CometdError CometdUnavailable CopiesWait CredentialsMalformed DagsterHomeMissing DatabaseFullError DemoOrgEnded
+    CometdError CometdUnavailable ComparisonTooLong ComparisonWaits
+    CopiesWait CredentialsMalformed DagsterHomeMissing DatabaseFullError DemoOrgEnded
     DuckDbNotInstalled EmulatorDirectoryError EmulatorNotInstalled EmulatorRefusedError EntityNotReadable
     EventSchemaNotFound EventWithoutReplayId FaultFileError FaultOptionError FilterRefused FirstStartDeclined
     FolderInUse FolderNotUsable GlueRefused HistoryWaits InstanceNotTrusted JavaMissing JsonWithoutScenarioError

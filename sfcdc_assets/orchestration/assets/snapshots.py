@@ -16,8 +16,8 @@ from sfcdc_assets.landing.run_lander import Lander
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused
 from sfcdc_assets.orchestration.assets.reports import Log
 from sfcdc_assets.org_connection.run_context import OrgRunContext
+from sfcdc_assets.org_connection.snapshot_budget import SnapshotBudget
 from sfcdc_assets.org_reads.carry_over import carry_over
-from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
 from sfcdc_assets.org_reads.take_snapshot import SnapshotListener, SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.runtime import clock

@@ -21,7 +21,7 @@ from sfcdc_assets.orchestration.jobs.run_config import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.sensors.asked_for import AskedFor, applied, copied
 from sfcdc_assets.orchestration.sensors.between_ticks import LandingBetweenTicks
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.org_reads.snapshot_budget import SnapshotBudget
+from sfcdc_assets.org_connection.snapshot_budget import SnapshotBudget
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.channel_members import ChannelMembers

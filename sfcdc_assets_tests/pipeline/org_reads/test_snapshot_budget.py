@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.org_reads.snapshot_budget import (
+from sfcdc_assets.org_connection.snapshot_budget import (
     ASKED_EVERY_SECONDS,
     JOBS,
     REQUESTS,
