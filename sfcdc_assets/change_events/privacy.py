@@ -36,9 +36,14 @@ class FieldPattern:
         entity, _, field = text.partition(".")
         return cls(entity, field)
 
-    def covers(self, entity: str, names: Iterable[str]) -> bool:
-        """Return whether it names a field of the entity that has one of these names."""
-        return fnmatchcase(entity, self.entity) and any(fnmatchcase(name.lower(), self.field.lower()) for name in names)
+    def covers(self, entity: str | None, names: Iterable[str]) -> bool:
+        """Return whether it names a field of the entity that has one of these names; None: it may be any entity, as it
+        is not known which."""
+        return self.is_about(entity) and any(fnmatchcase(name.lower(), self.field.lower()) for name in names)
+
+    def is_about(self, entity: str | None) -> bool:
+        """Return whether it may name a field of the entity; None: of any."""
+        return entity is None or fnmatchcase(entity, self.entity)
 
     def __str__(self) -> str:
         return f"{self.entity}.{self.field}"
@@ -78,16 +83,16 @@ class Privacy:
 
     def concerns(self, entity: str | None) -> bool:
         """Return whether any rule is about the entity; None: about any, as it is not known which."""
-        rules = (*self.excluded, *self.hashed)
-        return any(entity is None or fnmatchcase(entity, rule.entity) for rule in rules)
+        return any(rule.is_about(entity) for rule in (*self.excluded, *self.hashed))
 
     def withholds(self, entity: str, names: Iterable[str]) -> bool:
         """Return whether a field of the entity that has one of these names is left out or hashed."""
         names = tuple(names)
         return any(rule.covers(entity, names) for rule in (*self.excluded, *self.hashed))
 
-    def columns(self, entity: str, columns: Iterable[Column], compounds: Compounds) -> tuple[Column, ...]:
-        """Return the columns that tables get: without those that are left out, hashed ones with the key."""
+    def columns(self, entity: str | None, columns: Iterable[Column], compounds: Compounds) -> tuple[Column, ...]:
+        """Return the columns that tables get: without those that are left out, hashed ones with the key. `entity` None:
+        it is not known, so that the rules of all count."""
         wanted = (self._wanted(entity, column, compounds) for column in columns)
         return tuple(column for column in wanted if column is not None)
 
@@ -109,7 +114,7 @@ class Privacy:
         rules = (*self.excluded, *self.hashed)
         return tuple(str(rule) for rule in rules if not any(rule.covers(name, known) for name, known in fields.items()))
 
-    def _wanted(self, entity: str, column: Column, compounds: Compounds) -> Column | None:
+    def _wanted(self, entity: str | None, column: Column, compounds: Compounds) -> Column | None:
         if column.name in KEPT_FIELDS:
             return column
         names = (column.name, *compounds.get(column.name, ()))

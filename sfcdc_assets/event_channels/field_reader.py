@@ -50,14 +50,14 @@ def reader_of_type(name: str, plain: FieldType) -> tuple[Column, SchemaField]:
 
 
 def field_readers(
-    entity: str,
+    entity: str | None,
     fields: Iterable[tuple[Column, SchemaField]],
     privacy: Privacy,
     *,
     as_json: bool,
     compounds: Compounds = MappingProxyType({}),
 ) -> dict[str, FieldReader]:
-    """Field -> its reader, of fields of an event or object of this name, by the rules of privacy.
+    """Field -> its reader, of fields of an event or object of this name (None: not known), by the rules of privacy.
 
     `as_json`: values are as JSON has them, which is checked; otherwise as Avro has them. `compounds`: field -> fields
     that show the same, whose rules are its own too.

@@ -106,7 +106,7 @@ class PushTopicReader:
             self._described = self._describe() or self._described
             self._tried |= new
         described = {field.name: field for field in self._described.fields} if self._described else {}
-        entity = self._described.name if self._described else "*"
+        entity = self._described.name if self._described else None
         fields = [
             reader_of_type(name, field_type(described[name].type if name in described else "string")) for name in new
         ]

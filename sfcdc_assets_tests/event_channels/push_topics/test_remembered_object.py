@@ -37,3 +37,13 @@ def test_rules_of_another_object_let_the_bytes_be_kept() -> None:
 def test_a_topic_that_is_of_another_object_now_is_not_taken_for_one_of_the_object_that_it_was_of() -> None:
     with pytest.raises(NotKnownYet):
         read_event(reader(), notification("003000000000001AAA"))
+
+
+@pytest.mark.parametrize("given", ["Phone", "phone"])
+def test_a_topic_whose_object_the_org_does_not_say_has_the_rules_of_all_objects(given: str) -> None:
+    rules = Privacy(excluded=(FieldPattern("Account", "Phone"),))
+    message = {"event": {"type": "updated"}, "sobject": {"Id": "001000000000001AAA", given: "+49", "Name": "Edda"}}
+    event = DeliveredEvent("", "", json.dumps(message).encode(), b"1", 0)
+    read = read_event(PushTopicReader(lambda: None, rules), event)
+    assert "+49" not in str(read.values) + str(read.rescued)
+    assert not read.keeps_bytes
