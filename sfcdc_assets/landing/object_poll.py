@@ -25,7 +25,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.mere_stamps import MereStamps, perhaps_stamped
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.polls.cursor import REREAD, Cursor, order, soql_time
+from sfcdc_assets.polls.cursor import Cursor, order, soql_time
 from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.polls.stamp import Stamp
 from sfcdc_assets.runtime import clock
@@ -128,9 +128,8 @@ class ObjectPoll:
         beside = [name for name in (*ALWAYS, self._stamp.field) if name in description.field_names]
         self._fields = tuple(dict.fromkeys([*beside, *self._asked]))
         self._unread = sorted({column.name for column in self._columns} - set(self._asked.values()) - {"Id"}) or None
-        own = org.poll.of(entity)
-        self._where = own.where
-        self._reread = REREAD if own.reread_minutes is None else timedelta(minutes=own.reread_minutes)
+        self._where = org.poll.of(entity).where
+        self._reread = org.poll.overlap_of(entity)
         self._mark = taken.poll_mark()
         self._goes_on = self._mark.under_way is not None or note.window_begun_ms > 0
         self._from = self._begins_at()

@@ -191,6 +191,7 @@ def connect(
                     percent=settings.poll_percent,
                     reserve_percent=settings.snapshot_reserve_percent,
                     only=settings.entities,
+                    overlap_minutes=settings.poll_overlap_minutes,
                 ),
                 on_allowances,
             )

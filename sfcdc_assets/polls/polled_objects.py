@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from sfcdc_assets.polls.cursor import REREAD
 from sfcdc_assets.polls.known_objects import known_object
 from sfcdc_assets.polls.object_files import AS_ALL, ObjectPolling
 from sfcdc_assets.polls.readability import refusal_by_name
@@ -43,6 +45,8 @@ class PollSettings:
     reserve_percent: float = 0.0
     only: Collection[str] = ()
     """Of all that is copied, these entities alone are wanted now; empty: all."""
+    overlap_minutes: float = REREAD.total_seconds() / 60
+    """How far before its last poll each poll of an object begins."""
 
     def asks(self, entity: str) -> bool:
         """Return whether an object that is polled is asked now. One that is not wanted now takes no requests; what has
@@ -66,6 +70,10 @@ class PollSettings:
         """Return how often an object's records are counted."""
         hours = self.of(entity).count_hours
         return self.count_seconds if hours is None else hours * 3600
+
+    def overlap_of(self, entity: str) -> timedelta:
+        """Return how far before its last poll each poll of an object begins."""
+        return timedelta(minutes=self.of(entity).reread_minutes or self.overlap_minutes)
 
     def names(self, entity: str) -> bool:
         """Return whether the settings name an object, and not only a pattern that it matches."""

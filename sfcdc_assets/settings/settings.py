@@ -153,6 +153,9 @@ class Settings(BaseSettings):
     poll_reread_hours: float = Field(default=24.0, gt=0, le=720)
     """How often what changes without a stamp is compared as a whole. Objects that have none, and fields that the org
     changes by itself (the `Status` of a `Contract`)."""
+    poll_overlap_minutes: float = Field(default=10.0, ge=1, le=1440)
+    """How far before its last poll each poll of an object begins. What a long transaction changed becomes visible late,
+    under stamps from its beginning; most calls may run for ten minutes at most."""
     poll_count_hours: float = Field(default=24.0, gt=0, le=720)
     """How often a polled object's records are counted, to find hard deletes."""
 

@@ -30,6 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "poll_percent",
             "poll_objects",
             "poll_reread_hours",
+            "poll_overlap_minutes",
             "poll_count_hours",
             "formulas",
             "formula_seconds",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,7 @@ def test_doctor_names_files_that_are_not_copied_and_not_those_that_are_asked_for
 
 def test_what_is_looked_at_once_a_day_is_looked_at_as_often_as_the_settings_say(tmp_path: Path) -> None:
     given = {"warehouse": str(tmp_path), "poll": ["Case"], "access_token": "a", "instance_url": "https://a.example"}
-    given |= {"poll_seconds": 60, "poll_reread_hours": 3, "poll_count_hours": 5}
+    given |= {"poll_seconds": 60, "poll_reread_hours": 3, "poll_count_hours": 5, "poll_overlap_minutes": 30}
     with connect(settings_of(given)) as org:
         poll = org.poll
     assert (poll.seconds_of("Case"), poll.reread_seconds_of("Case"), poll.count_seconds_of("Case")) == (
@@ -79,6 +81,8 @@ def test_what_is_looked_at_once_a_day_is_looked_at_as_often_as_the_settings_say(
         3 * 3600,
         5 * 3600,
     )
+    assert poll.overlap_of("Case") == timedelta(minutes=30)
+    assert replace(poll, own={"case": ObjectPolling(reread_minutes=5)}).overlap_of("Case") == timedelta(minutes=5)
 
 
 @pytest.mark.parametrize(
