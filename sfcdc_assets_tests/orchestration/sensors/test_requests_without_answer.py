@@ -15,7 +15,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshot_plan import why_no_copy_began
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
-from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS
+from sfcdc_assets_tests.pipeline.failures.ways_to_fail import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
