@@ -19,6 +19,7 @@ from sfcdc_assets.salesforce.api_version import negotiated_version
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrganizationReplaced, RequestRefused, SessionExpired
 from sfcdc_assets.salesforce.login import Login
 from sfcdc_assets.salesforce.login_choice import chosen_grant
+from sfcdc_assets.salesforce.paused_logins import PausedLogins
 from sfcdc_assets.salesforce.record_id import eighteen_characters
 from sfcdc_assets.salesforce.tls import TrustedRootsAdapter, trusted_roots
 from sfcdc_assets.salesforce.transport import (
@@ -55,7 +56,7 @@ class OrgSession:
         timeout_s: tuple[float, float] = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
     ) -> None:
         """`sleep` and `now_s` (epoch seconds) are injected by tests; `timeout_s` is (connect, read)."""
-        self._grant = chosen_grant(settings, now_s)
+        self._grant = PausedLogins(chosen_grant(settings, now_s))
         self._given_instance_url = settings.instance_url
         self._given_organization_id = _organization_id(settings.org_id)
         self._adapter = TrustedRootsAdapter(trusted_roots(settings.ca_file))

@@ -18,9 +18,11 @@ from sfcdc_assets.polls.object_schema import is_for, is_of_describe
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 from sfcdc_assets.salesforce.describe import Described as DescribedObject
-from sfcdc_assets.salesforce.errors import ORG_AWAY, ApiLimitReached
+from sfcdc_assets.salesforce.errors import ORG_AWAY, ApiLimitReached, SessionExpired, UnexpectedAnswer
 
 DESCRIBES_AT_ONCE = 8
+_NOT_OF_THE_OBJECT = (*ORG_AWAY, UnexpectedAnswer, SessionExpired)
+"""What a describe may end with that says nothing of its object; who answers with a page of HTML is no org."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int,
     `most`: no more, those that were described longest ago first.
 
     Costs one request of the org's API allowance for each. An object that may not be read is left as it was, and so are
-    all while that allowance is used up, or the org answers no request: events are applied without.
+    all while that allowance is used up, or the org answers no request, or with somebody else's page, or takes no token:
+    events are applied without.
     """
     warehouse, org, now_ms = run.warehouse, run.org, clock.now_ms()
     spent: list[ApiLimitReached] = []
@@ -65,7 +68,7 @@ def follow_describes(run: OrgRunContext, entities: Iterable[str], every_ms: int,
     due = [entity for entity in entities if is_to_be_described(known, entity, now_ms, every_ms)]
     due = sorted(due, key=known.described_at)[:most]
     asked = dict(zip(due, side_by_side(describe, due, DESCRIBES_AT_ONCE), strict=True))
-    later = {entity for entity, found in asked.items() if isinstance(found, ORG_AWAY)}
+    later = {entity for entity, found in asked.items() if isinstance(found, _NOT_OF_THE_OBJECT)}
     failed = {entity: each for entity, each in asked.items() if isinstance(each, Exception) and entity not in later}
     described = {entity: found for entity, found in asked.items() if not isinstance(found, Exception)}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import pytest
 
 from sfcdc_assets.runtime import clock
+from sfcdc_assets.runtime.clock import using
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError
 from sfcdc_assets.salesforce.errors import (
     ApiLimitReached,
@@ -19,6 +21,7 @@ from sfcdc_assets.salesforce.errors import (
     SessionExpired,
     UnexpectedAnswer,
 )
+from sfcdc_assets.salesforce.paused_logins import FIRST_SECONDS, LONGEST_SECONDS
 from sfcdc_assets.salesforce.session import RENEWED_EVERY_SECONDS, OrgSession
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.salesforce.scripted_org import EXPIRED, ORGANIZATION_ID, Answer, ScriptedOrg, refusal
@@ -141,6 +144,26 @@ def test_threads_that_meet_one_expired_token_ask_for_one_fresh_token(org, sessio
         thread.join(BOUND_SECONDS)
     assert answers == [{"fine": True}] * 4
     assert len(org.requests("POST", "/services/oauth2/token")) == 2
+
+
+@pytest.mark.parametrize("answer", [refusal(503, "SERVER_UNAVAILABLE"), Answer(200, b"<html>")])
+def test_a_login_host_that_gives_no_answer_is_asked_after_pauses_that_double(org, session, answer):
+    now = SimulatedClock(0)
+    org.on("POST", "/services/oauth2/token", answer)
+    with using(now):
+        asked_at = []
+        for _ in range(3_600):
+            with pytest.raises((OrgUnavailable, UnexpectedAnswer)):
+                session.request("GET", "thing")
+            before = len(org.requests("POST", "/services/oauth2/token"))
+            if not asked_at or before > asked_at[-1][0]:
+                asked_at.append((before, now.monotonic()))
+            now.advance(1_000)
+    assert len(asked_at) < 14
+    pauses = [later - earlier for (_, earlier), (_, later) in pairwise(asked_at)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] == FIRST_SECONDS
+    assert pauses[-1] == LONGEST_SECONDS
 
 
 def test_503_is_tried_again_after_the_time_the_org_asks_for(org, session, slept):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.definitions import ASSETS
@@ -23,10 +25,13 @@ from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
+from sfcdc_assets.runtime.concurrency import outcome_of
+from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -69,10 +74,26 @@ class CodeServer:
         landed = LandedOnly(self.stream.warehouse, {CHANNEL: landed_through_ms(request)})
         entities = dict.fromkeys(self.stream.org.selected_entities, CHANNEL)
         if request.job_name == ASSETS.name(SNAPSHOT):
-            for state in entity_states(self.stream.warehouse, entities, self.stream.clock()):
-                snapshot(self.stream, state, landed)
+            states = entity_states(self.stream.warehouse, entities, self.stream.clock())
+            found = [outcome_of(snapshot, self.stream, state, landed) for state in states if state.needs_snapshot]
+            for failure in (each for each in found if each is not None):
+                raise failure
         else:
             catch_up(self.stream, entities, landed)
+
+    def do_and_note(self, request: dg.RunRequest) -> None:
+        """The same, and Dagster knows afterwards whether it failed: the next run waits then."""
+        failure = outcome_of(self.do, request)
+        if failure is not None and not isinstance(failure, SfcdcError | RuntimeError):
+            raise failure
+        self.note(request, dg.DagsterEventType.RUN_FAILURE if failure else dg.DagsterEventType.RUN_SUCCESS)
+
+    def note(self, request: dg.RunRequest, how: dg.DagsterEventType) -> None:
+        """Dagster hears that a run that was asked for ended now, by the clock of the test."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "time", lambda: self.stream.clock() / 1000)
+            run = run_of(self.instance, request.job_name or "", request.tags, dg.DagsterRunStatus.STARTED)
+            ends(self.instance, run, how)
 
     def ticks_and_runs(self, seconds: float) -> list[dg.SensorResult]:
         """Ticks every five seconds; what they ask for is done at once."""

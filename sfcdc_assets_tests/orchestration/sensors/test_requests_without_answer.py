@@ -26,7 +26,7 @@ from sfcdc_assets.status.status import status_of
 from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
 from sfcdc_assets_tests.pipeline.broken_log import break_log
-from sfcdc_assets_tests.pipeline.failures.test_one_thing_wrong import ALWAYS
+from sfcdc_assets_tests.pipeline.failures.ways_to_fail import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of

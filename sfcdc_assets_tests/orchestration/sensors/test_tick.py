@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
@@ -244,27 +243,19 @@ def test_what_was_copied_is_looked_at_by_the_next_tick_and_not_half_a_minute_lat
 # -- after a run that failed
 
 
-def fail(server: CodeServer, request: dg.RunRequest, patch: pytest.MonkeyPatch) -> None:
-    """The run that was asked for fails now, by the clock of the test."""
-    with patch.context() as dated:
-        dated.setattr(time, "time", lambda: server.stream.clock() / 1000)
-        run = run_of(server.instance, request.job_name or "", request.tags, dg.DagsterRunStatus.STARTED)
-        server.instance.report_run_failed(run)
-
-
-def failed_run(weather: Stream, server: CodeServer, patch: pytest.MonkeyPatch) -> None:
+def failed_run(weather: Stream, server: CodeServer) -> None:
     """A run of `sync` that a tick asks for fails."""
     weather.update(1)
     weather.update(2)
     (request,) = server.tick().run_requests or ()
-    fail(server, request, patch)
+    server.note(request, dg.DagsterEventType.RUN_FAILURE)
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_failed_run_is_asked_for_again_after_a_while_and_not_at_each_tick(
     weather: Stream, server: CodeServer, monkeypatch: pytest.MonkeyPatch, is_busy: bool
 ) -> None:
-    failed_run(weather, server, monkeypatch)
+    failed_run(weather, server)
     failed_at = weather.clock.monotonic()
     asked_after = None
     for number in range(20):
@@ -288,8 +279,8 @@ def server_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
 class WithoutAccounts:
     """The sensor with the runs that it asks for, while each run of `sync` fails at accounts and applies all else."""
 
-    def __init__(self, server: CodeServer, patch: pytest.MonkeyPatch) -> None:
-        self._server, self._patch = server, patch
+    def __init__(self, server: CodeServer) -> None:
+        self._server = server
         self._contact = str(next(iter(server.stream.org.records("Contact")))["Id"])
         self.failed_at: list[float] = []
 
@@ -297,7 +288,7 @@ class WithoutAccounts:
         for _ in range(round(seconds / 10)):
             for request in self._server.ticks(10, every=10)[0].run_requests or ():
                 catch_up(self._server.stream, {"Contact": CHANNEL}, landed(self._server, request))
-                fail(self._server, request, self._patch)
+                self._server.note(request, dg.DagsterEventType.RUN_FAILURE)
                 self.failed_at.append(self._server.stream.clock.monotonic())
 
     def change_a_contact(self) -> None:
@@ -318,7 +309,7 @@ def landed(server: CodeServer, request: dg.RunRequest) -> LandedOnly:
 def test_an_entity_that_fails_for_an_hour_is_asked_for_after_pauses_that_grow_though_it_changes_meanwhile(
     server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = WithoutAccounts(server_of_two, monkeypatch)
+    runs = WithoutAccounts(server_of_two)
     for number in range(60):
         server_of_two.stream.update(number % 6)
         runs.pass_time(60)
@@ -329,7 +320,7 @@ def test_an_entity_that_fails_for_an_hour_is_asked_for_after_pauses_that_grow_th
 def test_what_is_new_of_another_entity_does_not_wait_for_the_one_that_fails(
     server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = WithoutAccounts(server_of_two, monkeypatch)
+    runs = WithoutAccounts(server_of_two)
     server_of_two.stream.update(1)
     runs.pass_time(1_200)
     runs.change_a_contact()
@@ -348,7 +339,7 @@ def test_after_a_run_that_was_lost_its_work_is_asked_for_at_once_however_often_i
     server_of_two: CodeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = server_of_two
-    runs = WithoutAccounts(server, monkeypatch)
+    runs = WithoutAccounts(server)
     server.stream.update(1)
     runs.pass_time(1_200)
     tags = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
@@ -371,7 +362,7 @@ def test_copies_that_fail_again_and_again_are_asked_for_after_pauses_that_grow_a
             for request in server.tick().run_requests or ():
                 if request.job_name == ASSETS.name("snapshot"):
                     moments.append(weather.clock.monotonic())
-                    fail(server, request, monkeypatch)
+                    server.note(request, dg.DagsterEventType.RUN_FAILURE)
                 else:
                     server.do(request)
         return moments
