@@ -188,9 +188,7 @@ def test_a_root_that_cannot_be_written_is_reported_with_its_setting(tmp_path):
         Warehouse(str(tmp_path / "file" / "below")).check_writable()
 
 
-@pytest.mark.parametrize("name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a%2Fb"])
-def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is_written(tmp_path, name):
-    warehouse = Warehouse(str(tmp_path / name))
+def assert_refused(warehouse: Warehouse) -> None:
     for attempt in (
         warehouse.check_writable,
         lambda: RawEvents.open(warehouse),
@@ -198,6 +196,11 @@ def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is
     ):
         with pytest.raises(WarehousePathUnusable, match="SFCDC_WAREHOUSE"):
             attempt()
+
+
+@pytest.mark.parametrize("name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a%2Fb"])
+def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is_written(tmp_path, name):
+    assert_refused(Warehouse(str(tmp_path / name)))
     assert not (tmp_path / name).exists()
 
 
@@ -205,14 +208,7 @@ def test_a_root_that_the_delta_library_cannot_open_is_refused_before_anything_is
     "name", ["a%20b", "[old]", "a^b", "a|b", "a\\b", "a\tb", "a?b", "a#b", "a//b", "/a", "a/../b", "a/."]
 )
 def test_a_store_that_the_delta_library_cannot_open_is_refused_before_it_is_asked_anything(name):
-    warehouse = Warehouse(f"s3://bucket/{name}")
-    for attempt in (
-        warehouse.check_writable,
-        lambda: RawEvents.open(warehouse),
-        lambda: warehouse.entities("snapshot"),
-    ):
-        with pytest.raises(WarehousePathUnusable, match="SFCDC_WAREHOUSE"):
-            attempt()
+    assert_refused(Warehouse(f"s3://bucket/{name}"))
 
 
 @pytest.mark.parametrize(
