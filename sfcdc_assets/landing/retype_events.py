@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.event_channels.typed_again import AT_ONCE, typed_again
-from sfcdc_assets.event_channels.typed_event import EventReader
+from sfcdc_assets.event_channels.typed_event import NOT_KNOWN_YET, EventReader
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile
 from sfcdc_assets.lake.delta.table import Table
@@ -110,10 +110,12 @@ def _type_file(warehouse: Warehouse, channel: str, reader: EventReader, file: Da
     new = [field for field in after.schema if field.name not in before.schema.names]
     _widen(warehouse, channel, new)
     before = pa.table([*before.columns, *(pa.nulls(before.num_rows, each.type) for each in new)], after.schema)
-    # Where the settings of privacy concern the channel since, a row that is typed again would lose its bytes.
-    keeps_bytes = pc.is_valid(after["_delivered"])
-    kept = before.filter(pc.invert(keeps_bytes))
-    after = pa.concat_tables([after.filter(keeps_bytes), kept]).sort_by("position")
+    # Where the settings of privacy concern the channel since, a row that is typed again would lose its bytes. One that
+    # waits has nothing else, and they were kept until now only.
+    waited = pc.starts_with(pc.fill_null(before["_problem"], ""), NOT_KNOWN_YET)
+    is_taken = pc.or_(waited, pc.is_valid(after["_delivered"]))
+    kept = before.filter(pc.invert(is_taken))
+    after = pa.concat_tables([after.filter(is_taken), kept]).sort_by("position")
     report = TypedAgain(rows.num_rows, without_bytes=rest.num_rows + kept.num_rows)
     changed = _changed(before, after)
     if not changed:

@@ -156,6 +156,23 @@ def test_a_rule_of_privacy_about_another_object_keeps_no_notification_from_landi
     assert found == [12.0, *([None, None] if is_hidden else [13.0, 14.0])]
 
 
+def test_what_waits_when_a_rule_of_privacy_is_made_about_it_is_typed_by_the_rule_and_loses_its_bytes(
+    org: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    assert land(org, ORDERS).count == 1
+    org.server.faults.disarm()
+    clock.sleep(HOUR)
+    monkeypatch.setenv("SFCDC_EXCLUDE", "*.Order_Number__c")
+    with connect(load_settings()) as connected:
+        ChannelReader(org.warehouse, connected, ORDERS, SETTLE).type_waiting()
+    (row,) = rows(org, ORDERS)
+    assert (row["event_name"], row["_problem"], row["_delivered"]) == ("Order_Event__e", None, None)
+    assert "Order_Number__c" not in row
+    assert untyped_from(org, ORDERS) == 0
+
+
 def test_what_waits_is_typed_by_the_process_that_landed_it_with_the_next_event_that_can_be_read(org: Stream) -> None:
     reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
     org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
