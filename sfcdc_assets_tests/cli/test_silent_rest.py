@@ -25,6 +25,7 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrganizationReplaced, OrgUnavailable
 from sfcdc_assets.salesforce.instance import MOST_SECONDS
+from sfcdc_assets.salesforce.paused_logins import FIRST_SECONDS
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
@@ -129,5 +130,6 @@ def test_nothing_is_read_of_another_org_that_answers_a_later_login_of_a_run_that
         unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)),
     ):
         assert org.session.organization_id == synced.org.organization_id
+        clock.sleep(FIRST_SECONDS)  # a login host that gave no answer is asked again after it
         with pytest.raises(OrganizationReplaced):
             org.describe("Account")
