@@ -26,7 +26,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.schema_evolution.evolve_tables import fit, follow_layout, mark_retired
+from sfcdc_assets.schema_evolution.layout import follow_layout, mark_retired
+from sfcdc_assets.schema_evolution.reshape import fit
 from sfcdc_assets.schema_evolution.table_columns import PrivacyChanged, privacy_conflicts, retired_columns
 from sfcdc_assets.timeline.version_columns import current_state_schema, history_schema
 

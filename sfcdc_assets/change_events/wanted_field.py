@@ -61,6 +61,16 @@ def wanted_fields(layout: Sequence[SchemaField], columns: Sequence[Column]) -> d
     return fields | _checkbox_lists(layout, columns)
 
 
+def carried_columns(layout: Sequence[SchemaField], columns: Sequence[Column]) -> set[int]:
+    """Return the numbers of the columns that a create or an undelete of this schema sets."""
+    found: set[int] = set()
+    for field in wanted_fields(layout, columns).values():
+        leaves = [*([field.plain] if field.plain is not None else ()), *field.children.values()]
+        found.update(leaf.column for leaf in leaves)
+        found.update(field.checkboxes.columns.values() if field.checkboxes is not None else ())
+    return found
+
+
 def leaves_of_columns(layout: Sequence[SchemaField], columns: Sequence[Column]) -> dict[int, SchemaField]:
     """Return where the schema has the values of columns, by the number of the column."""
     index = {column.name.lower(): number for number, column in enumerate(columns)}

@@ -42,7 +42,7 @@ from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.view_all import Sight
-from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
+from sfcdc_assets.schema_evolution.layout import follow_layout
 from sfcdc_assets.schema_evolution.table_columns import check_privacy
 from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.pages import page_schema, rows_per_page

@@ -29,7 +29,7 @@ from sfcdc_assets.salesforce.bulk_query import is_lost
 from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
-from sfcdc_assets.schema_evolution.evolve_tables import follow_layout
+from sfcdc_assets.schema_evolution.layout import follow_layout
 from sfcdc_assets.schema_evolution.table_columns import check_privacy
 from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.progress import SnapshotProgress

@@ -15,7 +15,7 @@ from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.schema_evolution.evolve_tables import layout_changed
+from sfcdc_assets.schema_evolution.layout import layout_changed
 from sfcdc_assets.schema_evolution.table_columns import privacy_conflicts
 
 KEPT_ENTITIES = 1_000

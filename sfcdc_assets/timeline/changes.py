@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from sfcdc_assets.change_events.cell_lists import CELL
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.timeline.decoded_events import EventReader
+from sfcdc_assets.timeline.steps import SETS_ALL
 
 CHANGES = pa.schema(
     [
@@ -85,9 +86,24 @@ class ChangeReader:
                 **{name: table[name] for name in CHANGES.names if name in RAW_COLUMNS},
                 **{name: events[name] for name in events.schema.names},
                 "change_type": change_type,
+                "unproven": self._unproven(table, change_type, events["unproven"]),
             }
         )
         return _of_records(table["record_ids"].combine_chunks(), of_events)
+
+    def _unproven(self, rows: pa.Table, change_type: pa.ChunkedArray, by_bodies: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return `unproven`: what bodies leave open, and of events that set all that their schema has what that lacks.
+        Such a field may have got its values by the time of a later schema, without an event."""
+        places = np.flatnonzero(pc.is_in(change_type, pa.array(SETS_ALL)).to_numpy())
+        if not len(places):
+            return by_bodies
+        lacked = self._events.lacked(rows["schema_id"].take(places), rows["position"].take(places))
+        if not lacked:
+            return by_bodies
+        found = by_bodies.to_pylist()
+        for at, columns in lacked.items():
+            found[places[at]] = sorted({*(found[places[at]] or ()), *columns})
+        return pa.chunked_array([pa.array(found, by_bodies.type)])
 
 
 def _of_records(record_ids: pa.ListArray, events: pa.Table) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.cell_lists import CELL, CellLists, members_of
 from sfcdc_assets.change_events.change_event import DecodedEvent
-from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.change_events.errors import ChangeEventError, EventSchemaError
 from sfcdc_assets.change_events.event_schema import SchemaField, parse_event_schema, schema_fields
 from sfcdc_assets.change_events.payload_form import (
@@ -30,7 +30,7 @@ from sfcdc_assets.change_events.payload_form import (
     form_of,
 )
 from sfcdc_assets.change_events.retyping import Retyping, positions_of_changes
-from sfcdc_assets.change_events.wanted_field import leaves_of_columns
+from sfcdc_assets.change_events.wanted_field import carried_columns, leaves_of_columns
 
 DECODED = pa.schema(
     [
@@ -119,6 +119,34 @@ class EventReader:
         if not np.array_equal(ordered, np.arange(len(ordered))):
             read = read.take(pa.array(np.argsort(ordered)))
         return read
+
+    def lacked(self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray) -> Mapping[int, Sequence[int]]:
+        """Return of events of known schemas: event -> numbers of the columns that the table had at its position, and
+        of which its schema says nothing: as it was made the object lacked their fields, or hid them. Events that lack
+        none are left out, and columns whose fields are known to be gone since before the event."""
+        (names, of_name), at = _codes(schema_ids), positions.to_numpy()
+        of_row = np.ravel_multi_index(
+            (of_name, np.searchsorted(self._retyped_at, at, side="right")), (len(names), len(self._retyped_at) + 1)
+        )
+        found: dict[int, Sequence[int]] = {}
+        for key in np.unique(of_row):
+            rows = np.flatnonzero(of_row == key)
+            if columns := self._lacked_by(names[int(key) // (len(self._retyped_at) + 1)], int(at[rows].min())):
+                found |= dict.fromkeys(rows.tolist(), columns)
+        return found
+
+    def _lacked_by(self, schema_id: str, position: int) -> list[int]:
+        then = self._retyping(schema_id, bisect_right(self._retyped_at, position)).columns
+        carried = carried_columns(schema_fields(parse_event_schema(self._schemas[schema_id])), then)
+        return [
+            number
+            for number, column in enumerate(self._columns)
+            if number not in carried
+            and column.came_at <= position
+            and column.kept_from is None
+            and column.name != ID_COLUMN.name
+            and not (column.is_absent and column.absences[-1].since <= position)
+        ]
 
     def _one_by_one(
         self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray, payloads: pa.ChunkedArray

@@ -195,11 +195,12 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     steps, count = sources.steps, sources.steps.height
     came_later = any((sources.stands_at < column.came_at).any() for column in columns if column.came_at)
     absent = {
-        column.name: absent_fields.Steps(column.absences, sources.stands_at, sources.segments)
+        column.name: absent_fields.Steps(column, sources.stands_at, sources.segments)
         for column in columns
         if column.absences
     }
-    if not (came_later or any(each.crosses for each in absent.values()) or sources.leaves_something_open):
+    by_absences = any(each.crosses or each.is_listed for each in absent.values())
+    if not (came_later or by_absences or sources.leaves_something_open):
         return pl.Series("_certain_fields", [None], dtype=pl.List(pl.String)).new_from_index(0, count)
     blocked = steps["blocked"].to_numpy()
     kind = steps["_change_type"].fill_null("")
@@ -237,7 +238,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         marks[is_missing] = _SAYS_NOTHING
         if absence is not None:
             marks[absence.is_absent] = _OPEN
-            is_missing |= absence.is_absent
+            is_missing |= absence.is_implied
         of_column[column.name] = marks[sources.segments.last(marks != _SAYS_NOTHING)] == _PROVEN
         if not column.is_formula:
             whole &= of_column[column.name] | is_missing

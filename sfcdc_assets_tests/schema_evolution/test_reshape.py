@@ -16,7 +16,8 @@ from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, 
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.change_events.retyping import Retyping
 from sfcdc_assets.change_events.type_conversion import convert
-from sfcdc_assets.schema_evolution.evolve_tables import laid_out, reshape_of
+from sfcdc_assets.schema_evolution.layout import laid_out
+from sfcdc_assets.schema_evolution.reshape import reshape_of
 from sfcdc_assets_tests.change_events.test_type_conversion import VALUES
 
 NAMES = {type_: str(type_) for type_ in ColumnType} | {ColumnType.TIMESTAMP: "datetime"}
@@ -26,7 +27,7 @@ SCALARS = {type_: str(type_) for type_ in ColumnType} | {ColumnType.TIMESTAMP: "
 def after_change(columns: tuple[Column, ...], new: ColumnType, position: int) -> tuple[Column, ...]:
     """The columns when the field's type becomes `new`, as the pipeline lays them out."""
     changed = replace(columns[1], type=new, salesforce_type=NAMES[new])
-    return laid_out(columns, (columns[0], changed, *columns[2:]), position)
+    return laid_out(columns, (columns[0], changed, *columns[2:]), position, position)
 
 
 @st.composite

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events import columns
+from sfcdc_assets.change_events.columns import ID_COLUMN, Absence
 from sfcdc_assets.timeline import decoded_events
 from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, UNDECODABLE, ChangeReader, names_one_record
 from sfcdc_assets_tests.change_events.test_batch_decoder import rows_of
@@ -57,3 +59,16 @@ def test_one_broken_event_among_many_is_reported_and_the_others_are_read() -> No
 def test_no_events_are_no_changes() -> None:
     changes = reader().read(rows_of([UPDATE]).select(RAW_COLUMNS).slice(0, 0))
     assert (changes.num_rows, changes.schema) == (0, CHANGES)
+
+
+def test_what_the_schema_of_an_event_lacks_that_sets_all_its_fields_is_not_known_after_it() -> None:
+    """The field may have been filled, shown or renamed without an event before the next schema. What is known to be
+    gone by then is not said again, and an update says nothing of other fields anyway."""
+    name, *_, came, late = columns(event_schema(*(optional(each, "string") for each in ("Name", "Came", "Late"))))[1:]
+    gone = replace(came, name="Gone", absences=(Absence(3),))
+    wanted = (ID_COLUMN, name, replace(came, came_at=2), replace(late, came_at=9), gone)
+    create = payload(SCHEMA, header(changeType="CREATE"), {"Name": "Acme"})
+    rows = with_ids(rows_of([create, UPDATE, create, create]), [["001A"]] * 4)
+    rows = rows.set_column(5, "change_type", pa.array(["CREATE", "UPDATE", "CREATE", "UNDELETE"]))
+    changes = ChangeReader({"schema": json.dumps(SCHEMA)}, wanted).read(rows)
+    assert changes["unproven"].to_pylist() == [[4], None, [2], [2]]

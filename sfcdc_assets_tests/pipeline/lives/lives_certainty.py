@@ -10,19 +10,21 @@ from typing import Any
 from sfcdc_assets.change_events.columns import Column, columns_of_arrow_schema
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets_tests.pipeline.lives.lives import Life
-from sfcdc_assets_tests.pipeline.lives.lives_tables import ms
+from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, living_at
 
 Row = Mapping[str, Any]
 Shows = Callable[[str, Row, str, Any], bool]
 """Whether an entity's row shows a value of the org's in a field."""
+READS = {"SNAPSHOT", "REFETCH"}
 
 
 def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> Iterator[str]:
     """Describe cells of living versions that are called certain, and whose value the record had at no time at which the
     version is valid, by the org's own log.
 
-    What two versions of one moment differ in was at no time. Changes that raise no event as the object is off its
+    What two versions of one moment differ in was at no time. What a read showed was so when it read, which may be after
+    the end of its version, as a version `UNKNOWN` begins before. Changes that raise no event as the object is off its
     channel, or the record outside of a filter, are left out: docs/channels.md and docs/org-changes.md say that values
     are called certain meanwhile.
     """
@@ -35,6 +37,12 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
         if each.entity == entity and not each.are_hidden
     ]
 
+    read_at = {
+        (row["Id"], row["_position"]): ms(row["_read_at"])
+        for row in rows_of(life.warehouse, f"snapshot/{entity}")
+        if row["_read_at"] is not None
+    }
+
     @cache
     def org_after(commit_number: int) -> Rows:
         return living_at(life.org, entity, commit_number)
@@ -43,6 +51,7 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
         since, until = ms(row["_valid_from"]), inf if row["_valid_to"] is None else ms(row["_valid_to"])
         if row["_is_deleted"] or since >= until or any(since < end and begin < until for begin, end in unseen):
             continue
+        until = max(until, read_at.get((row["Id"], row["_position"]), 0) if row["_change_type"] in READS else 0)
         first = max((each.commit_number for each in transactions if each.commit_timestamp <= since), default=0)
         later = [each.commit_number for each in transactions if since < each.commit_timestamp < until]
         states = [org_after(number)[row["Id"]] for number in (first, *later) if row["Id"] in org_after(number)]
@@ -75,5 +84,7 @@ def _is_certain(row: Row, column: Column) -> bool:
     position, named = row["_position"], row["_certain_fields"]
     if named is not None:
         return column.name in named
-    is_absent = any(a.since <= position and (a.until is None or position < a.until) for a in column.absences)
+    came = {column.came_at, *(each.until for each in column.absences)}
+    implied = (each for each in column.absences if each.since not in came)
+    is_absent = any(a.since <= position and (a.until is None or position < a.until) for a in implied)
     return column.came_at <= position and not is_absent

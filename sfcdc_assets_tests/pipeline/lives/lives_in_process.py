@@ -40,8 +40,8 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import schemas
 from sfcdc_assets.salesforce import session
 from sfcdc_assets.salesforce.tls import trusted_roots
-from sfcdc_assets.schema_evolution import evolve_tables
-from sfcdc_assets.schema_evolution.evolve_tables import Reshape
+from sfcdc_assets.schema_evolution import reshape
+from sfcdc_assets.schema_evolution.reshape import Reshape
 
 
 @cache
@@ -111,12 +111,12 @@ def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
         return {file: look_into_file(file.path, filesystem, concerned) for file in files}
 
     def reshape_files(
-        _: object, reshape: Reshape, paths: Sequence[str], filesystem: fs.FileSystem
+        _: object, way: Reshape, paths: Sequence[str], filesystem: fs.FileSystem
     ) -> list[Mapping[str, object]]:
-        return [reshape.write(path, filesystem) for path in paths]
+        return [way.write(path, filesystem) for path in paths]
 
     patch.setattr(attempt, "apply_events", apply_events)
     patch.setattr(attempt, "AT_ONCE", 1)  # a seed gives the same life again
     patch.setattr(plan, "sample_ids", sample_ids)
     patch.setattr(plan, "look_into", look_into)
-    patch.setattr(evolve_tables, "reshape_files", reshape_files)
+    patch.setattr(reshape, "reshape_files", reshape_files)

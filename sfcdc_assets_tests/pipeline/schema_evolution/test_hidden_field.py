@@ -108,3 +108,42 @@ def test_what_events_say_of_a_field_while_it_is_hidden_is_not_its_value_and_none
         before = in_order(life)
         life.rebuild()
         assert in_order(life) == before
+
+
+def test_the_null_of_a_create_that_had_landed_as_its_field_was_shown_is_not_certain_until_it_is_read(
+    life: QuietLife,
+) -> None:
+    with life.org.transaction() as work:
+        record_id = str(work.create(ENTITY, {"Name": "Hidden", FIELD: TEXT}))
+    life.poll()
+    life.org.field_security.show(ENTITY, FIELD)
+    life.update(record_id, Phone="1")
+    life.catch_up()
+    create, update = certain_of(life, record_id)
+    assert [(kind, "Phone" in fields, FIELD in fields) for kind, fields in (create, update)] == [
+        ("CREATE", True, False),
+        ("UPDATE", True, False),
+    ]
+    life.sync()
+    assert certain_of(life, record_id) == [create, update, ("SNAPSHOT", None)]
+    life.assert_equal()
+    before = in_order(life)
+    life.rebuild()
+    assert in_order(life) == before
+
+
+def test_a_create_from_before_its_field_was_made_does_not_prove_that_the_field_is_empty(life: QuietLife) -> None:
+    """A field may be filled in all records as it is made, without an event (a renamed one has its values too)."""
+    with life.org.transaction() as work:
+        record_id = str(work.create(ENTITY, {"Name": "Early"}))
+    life.org.setup.add_field(ENTITY, "Region__c", {"type": "string", "length": 40}, values=lambda _: "EMEA")
+    life.update(record_id, Phone="1")
+    life.catch_up()
+    versions = certain_of(life, record_id)
+    assert [(kind, "Name" in fields, "Region__c" in fields) for kind, fields in versions] == [
+        ("CREATE", True, False),
+        ("UPDATE", True, False),
+    ]
+    life.sync()
+    assert life.rows()[record_id]["Region__c"] == "EMEA"
+    assert certain_of(life, record_id)[-1] == ("SNAPSHOT", None)

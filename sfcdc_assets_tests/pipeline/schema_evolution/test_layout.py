@@ -11,7 +11,8 @@ from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.schema_evolution.evolve_tables import fit, may_lose
+from sfcdc_assets.schema_evolution.layout import may_lose
+from sfcdc_assets.schema_evolution.reshape import fit
 from sfcdc_assets_tests.run_contexts import run_on
 
 
