@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.org_connection.object_trial import check_ids, tried
+from sfcdc_assets.polls.cost import PARENTS_PER_PAGE
 from sfcdc_assets.polls.cursor import Cursor
-from sfcdc_assets.polls.known_objects import PARENTS_PER_PAGE, PARENTS_PER_QUERY, ParentKey, known_object
+from sfcdc_assets.polls.known_objects import PARENTS_PER_QUERY, ParentKey, known_object
 from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.composite_query import (
     PAGE_ROWS,

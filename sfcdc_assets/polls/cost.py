@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from sfcdc_assets.polls.due import Asked, intervals_between
-from sfcdc_assets.polls.known_objects import PARENTS_PER_PAGE
+from sfcdc_assets.polls.known_objects import PARENTS_PER_QUERY
 from sfcdc_assets.polls.sweep import PARTS
 from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, PAGE_ROWS
 from sfcdc_assets.snapshot.pages import MOST_ROWS_PER_PAGE
 
+PARENTS_PER_PAGE = MOST_QUERIES * PARENTS_PER_QUERY
 _DAY = 86_400
 _NEVER_MS = 2**62
 

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from sfcdc_assets.salesforce.composite_query import MOST_QUERIES
-
 ALL_FIELDS = ("*",)
 """Any field may change without a stamp."""
 PARENTS_PER_QUERY = 150
 """Ids in one condition: with their quotes they keep a query's conditions below 4,000 characters."""
-PARENTS_PER_PAGE = MOST_QUERIES * PARENTS_PER_QUERY
 
 
 @dataclass(frozen=True)
