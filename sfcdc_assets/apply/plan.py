@@ -40,7 +40,7 @@ from sfcdc_assets.lake.tables.current_state import id_ranges
 from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, blocking_suspects
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBack
-from sfcdc_assets.timeline.suspect_behaviour import OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS, OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.timeline.timeline import OrgRead
 
 
@@ -114,7 +114,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         batch.without_ids(),
         new,
         read_backs,
-        _seen_until(tables, org_reads_in_order(complete, new, read_backs, ever_blocked)),
+        _seen_until(tables, _over_gaps(tables, org_reads_in_order(complete, new, read_backs, ever_blocked))),
         new[0].position if rolls_back else None,
         entity_suspect,
         suspected,
@@ -220,6 +220,15 @@ def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[Org
         org_read if org_read.polled else replace(org_read, seen_until=known.get(org_read.until))
         for org_read in org_reads
     )
+
+
+def _over_gaps(tables: EntityTables, org_reads: Sequence[OrgRead]) -> list[OrgRead]:
+    """Return the reads, those marked that answer an entry of which nobody knows where in the stream it has its gap."""
+    gaps = [at for at, reason in tables.ledger.holding(tables.channel) if reason in MISSING_EVENTS] if org_reads else []
+    return [
+        replace(each, may_miss=not each.polled and any(each.until < at <= each.position for at in gaps))
+        for each in org_reads
+    ]
 
 
 def _of_table(

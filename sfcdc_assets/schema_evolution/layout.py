@@ -7,7 +7,7 @@ is suspect and is read again. That is noted before any table changes, so that a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -80,7 +80,8 @@ def follow_layout(
         raw_events.skip_to(channel, shown_from)
         waits_from = position if news.retyped else shown_from
         _note(ledger or Ledger.open_or_create(run.warehouse, entity), channel, waits_from, news, clock.now_ms())
-        wanted = laid_out(present, _present_from(wanted, came_back, position, shown_from), position, shown_from)
+        again = {column.name for column in present} & set(news.appeared)
+        wanted = laid_out(present, _present_from(wanted, again, position, shown_from), position, shown_from)
     fit(taken.table, wanted, run)
     mark_retired(taken.table, retired)
     return wanted
@@ -157,15 +158,16 @@ def _absent_from(columns: Sequence[Column], gone: frozenset[str], position: int)
 
 
 def _present_from(
-    columns: Sequence[Column], came_back: frozenset[str], position: int, shown_from: int
+    columns: Sequence[Column], again: Collection[str], position: int, shown_from: int
 ) -> tuple[Column, ...]:
-    """Return the columns, those whose fields came back as present from `shown_from` on; the tables know so from the
-    position on."""
+    """Return the columns, those whose fields are there `again` as present from `shown_from` on, which the tables know
+    from the position on. One that is spelt in another case was gone for a moment."""
 
     def absences(column: Column) -> tuple[Absence, ...]:
-        return (*column.absences[:-1], replace(column.absences[-1], until=position), *_hidden(position, shown_from))
+        before = column.absences if column.is_absent else (*column.absences, Absence(position))
+        return (*before[:-1], replace(before[-1], until=position), *_hidden(position, shown_from))
 
-    return tuple(replace(c, absences=absences(c)) if c.name in came_back and c.is_absent else c for c in columns)
+    return tuple(replace(c, absences=absences(c)) if c.name in again else c for c in columns)
 
 
 def _hidden(position: int, shown_from: int) -> tuple[Absence, ...]:

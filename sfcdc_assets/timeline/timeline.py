@@ -17,7 +17,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.absent_fields import without_untold_nulls
 from sfcdc_assets.timeline.changes import CHANGES
-from sfcdc_assets.timeline.enrichment import contradictions, without_proof
+from sfcdc_assets.timeline.enrichment import after_gaps, contradictions, without_proof
 from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.known_changes import Known, without_known, without_read
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
@@ -51,6 +51,8 @@ class OrgRead:
     """The events up to `until` tell of all that was committed by then; None where that is not known."""
     polled: bool = False
     """The object was asked for what changed; it has no events."""
+    may_miss: bool = False
+    """Anywhere between `until` and `position` changes may have raised no event."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,8 @@ class Timeline:
         answered = answered.sort("position", maintain_order=True).unique(["record_id", "position"], maintain_order=True)
         self._blocked = self._blocked.join(answered.select("record_id").unique(), on="record_id", how="anti")
         answered = without_proof(answered, contradictions(before, answered, self._columns))
+        if org_read.may_miss:
+            answered = after_gaps(answered, self._columns)
         lost, ahead = hidden_changes(seen, before, answered, org_read.until, org_read.position, org_read.seen_until)
         self._extend(
             pl.concat([lost, answered, ahead]).with_columns(blocked=pl.lit(True)),

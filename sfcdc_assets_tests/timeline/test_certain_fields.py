@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sfcdc_assets.change_events.columns import Absence, Column
-from sfcdc_assets.timeline.timeline import Timeline
+from sfcdc_assets.timeline.timeline import OrgRead, Timeline
 from sfcdc_assets_tests.timeline.builders import (
     COLUMNS,
     change,
@@ -16,6 +16,7 @@ from sfcdc_assets_tests.timeline.builders import (
     new_timeline,
     read,
     read_back,
+    reads,
     reported,
     row,
     timeline,
@@ -261,3 +262,15 @@ def test_a_formula_is_certain_only_where_an_event_names_it_or_a_read_shows_it() 
     assert certain(row(fourth)) == ALL - {"Name"}
     shown = read_back(fourth, read("a", 5, 4, Name="x", Amount=4.0, Count=9), columns=columns)
     assert certain(row(shown)) == ALL
+
+
+def test_between_events_of_which_some_may_be_missing_each_proves_what_it_sets_alone() -> None:
+    """An object was off its channel for a while: where in the stream that was nobody knows."""
+    whole = timeline(CREATED)
+    whole.block(frame([change("a", 5, Count=8), change("a", 6, Name="told")]))
+    whole.put(OrgRead(9, 4, snapshot=1, may_miss=True), reads([read("a", 9, 6, Name="told", Count=8)]))
+    assert [certain(each) for each in versions(whole)] == [ALL, set(), {"Count"}, {"Name"}, ALL]
+    held = timeline(CREATED)
+    held.block(frame([change("a", 5, Count=8), change("a", 6, Name="told")]))
+    held.put(OrgRead(9, 4, snapshot=1), reads([read("a", 9, 6, Name="told", Count=8)]))
+    assert [certain(each) for each in versions(held)] == [ALL, set(), {"Count"}, {"Count", "Name"}, ALL]

@@ -237,10 +237,14 @@ class Ledger:
 
     def holding_positions(self, channel: str) -> list[int]:
         """Positions on a channel of all entries about the entity there ever were that events waited for, in order."""
+        return sorted({position for position, _ in self.holding(channel)})
+
+    def holding(self, channel: str) -> list[tuple[int, Reason]]:
+        """Return position and reason of each of these entries, in no order."""
         of_entity = f"record_id = '{ENTITY}' and channel = {literal(channel)}"
         others = ", ".join(f"'{reason}'" for reason in sorted(NOT_BLOCKING))
-        rows = self.table.scan(["opened_position"], f"{of_entity} and reason not in ({others})")
-        return sorted(set(rows["opened_position"].to_pylist()))
+        rows = self.table.scan(["opened_position", "reason"], f"{of_entity} and reason not in ({others})")
+        return [(row["opened_position"], Reason(row["reason"])) for row in rows.to_pylist()]
 
     def heal(self, suspects: Sequence[OpenSuspect], positions: Mapping[str, int], now_ms: int) -> None:
         """Close the entries, each at the position its record's read stands for."""

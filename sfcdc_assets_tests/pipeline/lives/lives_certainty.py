@@ -9,6 +9,7 @@ from typing import Any
 
 from sfcdc_assets.change_events.columns import Column, columns_of_arrow_schema
 from sfcdc_assets.lake.tables.current_state import CurrentState
+from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS
 from sfcdc_assets_tests.pipeline.lives.lives import Life
 from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, living_at
@@ -24,19 +25,15 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
     version is valid, by the org's own log.
 
     What two versions of one moment differ in was at no time. What a read showed was so when it read, which may be after
-    the end of its version, as a version `UNKNOWN` begins before. Changes that raise no event as the object is off its
-    channel, or the record outside of a filter, are left out: docs/channels.md and docs/org-changes.md say that values
-    are called certain meanwhile.
+    the end of its version, as a version `UNKNOWN` begins before. Two things are left out, as docs/channels.md and
+    docs/org-changes.md say that values are called certain meanwhile: changes that raise no event as the object is off
+    its channel, or the record outside of a filter, until somebody looks; and a field that was hidden and shown and
+    nobody looked in between.
     """
     table = CurrentState.open(life.warehouse, entity)
     columns = {each.name.lower(): each for each in (columns_of_arrow_schema(table.schema) if table else ())}
     transactions = list(life.org.transactions())
-    unseen = [
-        (each.since, inf if each.until is None else each.until)
-        for each in life.diary.unseen
-        if each.entity == entity and not each.are_hidden
-    ]
-
+    unseen, hidden = _unseen(life, entity), _hidden_unnoticed(life, entity, columns)
     read_at = {
         (row["Id"], row["_position"]): ms(row["_read_at"])
         for row in rows_of(life.warehouse, f"snapshot/{entity}")
@@ -49,7 +46,9 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
 
     for row in versions:
         since, until = ms(row["_valid_from"]), inf if row["_valid_to"] is None else ms(row["_valid_to"])
-        if row["_is_deleted"] or since >= until or any(since < end and begin < until for begin, end in unseen):
+        if row["_is_deleted"] or since >= until:
+            continue
+        if any(since < end or row["_position"] < looked for begin, end, looked in unseen if begin < until):
             continue
         until = max(until, read_at.get((row["Id"], row["_position"]), 0) if row["_change_type"] in READS else 0)
         first = max((each.commit_number for each in transactions if each.commit_timestamp <= since), default=0)
@@ -60,10 +59,44 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
             column = columns.get(name.lower())
             # Of a field that the object did not have, the log shows null.
             had = [state.get(name) for state in states]
-            if column is None or not _is_certain(row, column) or any(shows(entity, row, name, each) for each in had):
+            if column is None or not _is_certain(row, column) or hidden.get(name, inf) < until:
+                continue
+            if any(shows(entity, row, name, each) for each in had):
                 continue
             version = f"{row['Id']} at {row['_position']} ({row['_change_type']}, {since} to {until})"
             yield f"{entity} {version}: {column.name} is {row[column.name]!r}, certain, and was {had[:3]}"
+
+
+def _unseen(life: Life, entity: str) -> list[tuple[int, float, float]]:
+    """When changes raised no event, from when until when, and the position from which on versions know that."""
+    ledger = [
+        (ms(row["opened_at"]), int(row["opened_position"]))
+        for row in rows_of(life.warehouse, f"gap_reconciliation/{entity}")
+        if row["reason"] in MISSING_EVENTS
+    ]
+    return [
+        (
+            each.since,
+            inf if each.until is None else each.until,
+            next((position for at, position in sorted(ledger) if at >= each.since), inf),
+        )
+        for each in life.diary.unseen
+        if each.entity == entity and not each.are_hidden
+    ]
+
+
+def _hidden_unnoticed(life: Life, entity: str, columns: Mapping[str, Column]) -> dict[str, int]:
+    """Fields that were hidden more often than their columns know of, and since when."""
+    times = {each.commit_number: each.commit_timestamp for each in life.org.transactions()}
+    before: frozenset[str] = frozenset()
+    since: dict[str, list[int]] = {}
+    for each in life.diary.hidden:
+        if each.entity == entity:
+            for name in each.names - before:
+                since.setdefault(name, []).append(times.get(each.after_commit, 0))
+            before = each.names
+    noticed = {name: len(of.absences) + (of.came_at > 0) for name, of in columns.items()}
+    return {name: min(at) for name, at in since.items() if len(at) > noticed.get(name.lower(), 0)}
 
 
 def _changed_at_once(life: Life, entity: str, first: int, last: int) -> set[str]:

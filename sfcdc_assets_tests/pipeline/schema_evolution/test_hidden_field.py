@@ -132,6 +132,24 @@ def test_the_null_of_a_create_that_had_landed_as_its_field_was_shown_is_not_cert
     assert in_order(life) == before
 
 
+def test_the_value_of_a_field_that_was_made_again_in_another_case_is_not_certain_until_it_is_read(
+    life: QuietLife,
+) -> None:
+    options = {"type": "string", "length": 40}
+    life.org.setup.add_field(ENTITY, "Region__c", options, values=lambda _: "old")
+    life.sync()
+    record_id = life.ids()[0]
+    life.org.setup.drop_field(ENTITY, "Region__c")
+    life.org.setup.add_field(ENTITY, "rEGION__c", options, values=lambda _: "new")
+    life.update(record_id, Phone="1")
+    life.catch_up()
+    kind, fields = certain_of(life, record_id)[-1]
+    assert (kind, "Phone" in fields, "Region__c" in fields) == ("UPDATE", True, False)
+    life.sync()
+    assert life.rows()[record_id]["Region__c"] == "new"
+    assert certain_of(life, record_id)[-1] == ("SNAPSHOT", None)
+
+
 def test_a_create_from_before_its_field_was_made_does_not_prove_that_the_field_is_empty(life: QuietLife) -> None:
     """A field may be filled in all records as it is made, without an event (a renamed one has its values too)."""
     with life.org.transaction() as work:
