@@ -87,15 +87,6 @@ def without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataF
     return joined.with_columns(pl.when(both.list.len() > 0).then(both).alias("unproven")).drop("shown")
 
 
-def after_gaps(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Return changes before each of which others may be missing: all that they do not set is left `unproven`."""
-    every = pl.Series("every", [list(range(len(columns)))], pl.List(pl.Int32)).new_from_index(0, changes.height)
-    sets = pl.col("cells").list.eval(pl.element().struct.field("column"))
-    left_open = pl.col("unproven").fill_null(pl.lit([], pl.List(pl.Int32)))
-    unproven = pl.col("every").list.set_difference(sets).list.set_union(left_open)
-    return changes.with_columns(every).with_columns(unproven.alias("unproven")).drop("every")
-
-
 def _unread(enriched: pl.DataFrame, applied: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
     """Return all but those of a read row's first event, if that was committed before the read: a read may be ahead of
     its watermark, and then the row tells more than such an event knew. Of the events after it the row tells no more

@@ -225,6 +225,15 @@ def hidden_changes(
     )
 
 
+def after_gaps(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+    """Return changes before each of which others may be missing: all that they do not set is left `unproven`."""
+    every = pl.Series("every", [list(range(len(columns)))], pl.List(pl.Int32)).new_from_index(0, changes.height)
+    sets = pl.col("cells").list.eval(pl.element().struct.field("column"))
+    left_open = pl.col("unproven").fill_null(pl.lit([], pl.List(pl.Int32)))
+    unproven = pl.col("every").list.set_difference(sets).list.set_union(left_open)
+    return changes.with_columns(every).with_columns(unproven.alias("unproven")).drop("every")
+
+
 def _differing(reads: pl.DataFrame, rows: pl.DataFrame, ids: pl.Series, *, of_certain: bool = False) -> pl.Series:
     """Return those of the ids of which a read shows another value than their row has; `of_certain`: than one that was
     certain."""

@@ -17,8 +17,8 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.timeline.absent_fields import without_untold_nulls
 from sfcdc_assets.timeline.changes import CHANGES
-from sfcdc_assets.timeline.enrichment import after_gaps, contradictions, without_proof
-from sfcdc_assets.timeline.implied_change import SilentChange, dated, hidden_changes, silently_changed
+from sfcdc_assets.timeline.enrichment import contradictions, without_proof
+from sfcdc_assets.timeline.implied_change import SilentChange, after_gaps, dated, hidden_changes, silently_changed
 from sfcdc_assets.timeline.known_changes import Known, without_known, without_read
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
