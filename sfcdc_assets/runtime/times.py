@@ -26,3 +26,11 @@ def epoch_ms(moment: datetime) -> int:
 def seconds_text(moment: datetime) -> str:
     """Return a moment as reports write it: ISO 8601, to the second."""
     return moment.isoformat(timespec="seconds")
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time span as people read it: `8 s`, `3 min`, `2 h 10 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
