@@ -17,6 +17,11 @@ def utc(ms: int) -> datetime:
     return EPOCH + ms * _MILLISECOND
 
 
+def utc_or_none(ms: int | None) -> datetime | None:
+    """Return the moment as `utc` does, None for None."""
+    return None if ms is None else utc(ms)
+
+
 def epoch_ms(moment: datetime) -> int:
     """Return a moment, of whatever time zone, in whole epoch milliseconds; what is finer is cut off. One without a time
     zone is in UTC: what strangers write may lack it."""
