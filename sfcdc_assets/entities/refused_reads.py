@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.timeline.suspect import Reason
 
@@ -41,6 +43,12 @@ def refuse_entity(
 ) -> None:
     """Note that the entity was not read, or what was read is not believed. The next attempt comes after a pause."""
     Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
+
+
+def refuse_now(warehouse: Warehouse, entity: str, reason: Reason, channel: str, why: str) -> None:
+    """Note that the org has just refused to have the entity read, at what has landed of its channel."""
+    position = RawEvents.open(warehouse).last_position(channel)
+    refuse_entity(warehouse, entity, reason, channel, position, why, clock.now_ms())
 
 
 @retry_on_conflict
