@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, LAYER, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, LAYER, Ledger, open_suspects
 from sfcdc_assets.lake.tables.landed_table import LandedTable
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -155,8 +155,7 @@ def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
 def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> Sequence[int]:
     """Return at which of the lost checkpoints the entity became suspect and still is."""
     try:
-        ledger = Ledger.open(warehouse, entity)
-        suspects = ledger.open_suspects(of_the_entity=True) if ledger else []
+        suspects = open_suspects(warehouse, entity, of_the_entity=True)
     except TableDamaged:
         return positions
     mine = [each for each in suspects if (each.reason, each.channel) == (Reason.LOST_CHECKPOINT, channel)]
