@@ -35,6 +35,7 @@ from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, fa
 from sfcdc_assets.landing.poll_budget import PollBudget
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT, RetryPause
+from sfcdc_assets.org_connection.described_objects import note_described
 from sfcdc_assets.org_connection.object_trial import OF_ITS_STAMP, refuses_stamp
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.due import Asked, due_objects
@@ -270,15 +271,12 @@ class PolledReader:
 
     def _describe(self, entity: str) -> None:
         """Follow an object whose fields are not those that were asked for."""
-        now_ms = clock.now_ms()
         self._checks.forget(entity)
         try:
             described = describe_whole(self._org.session, entity)
-            newest = self._org.newest_schema(entity, described, now_ms, polled=True)
+            note_described(self._org, self._warehouse, Schemas(self._warehouse), entity, described, polled=True)
         except EntityNotReadable as refused:
             refuse_now(self._warehouse, entity, Reason.NOT_READABLE, POLLED, str(refused))
-        else:
-            Schemas(self._warehouse).add(newest, described={entity: now_ms})
 
     def _entities(self) -> tuple[str, ...]:
         """Return the objects that are polled and were copied; the tables say which."""

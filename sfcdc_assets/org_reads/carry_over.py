@@ -29,6 +29,7 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.covered_time import CoveredTime
+from sfcdc_assets.org_connection.described_objects import note_described
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
@@ -92,8 +93,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     started, calls = time.monotonic(), run.org.session.calls_of_this_thread
     described = describe_whole(run.org.session, entity)
     schemas = Schemas(warehouse)
-    newest = run.org.newest_schema(entity, described, clock.now_ms(), polled=is_polled(channel))
-    schemas.add(newest, described={entity: clock.now_ms()})
+    note_described(run.org, warehouse, schemas, entity, described, polled=is_polled(channel))
     check_privacy(schemas, entity, {table.table.name: table.schema, taken.table.name: taken.table.schema}, run.privacy)
     columns = follow_layout(run, schemas, taken, None, entity, channel)
     if open_suspects(warehouse, entity, of_the_entity=True):  # columns are new, or were not read, or have another type

@@ -12,12 +12,12 @@ from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity, refuse_now
 from sfcdc_assets.lake.store.left_out_objects import note_refused
 from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, entity_suspects, open_suspects
-from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots, name_of
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.org_connection.described_objects import note_described
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.whole_object import read_pages, start
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms, stale_records, unreadable_records
@@ -260,15 +260,10 @@ def _store_pages(
 
 def _describe_now(run: OrgRunContext, schemas: Schemas, entity: str, channel: str) -> None:
     """Note what the object is now. Raises `NotPollable` before anything is written."""
-    org, now_ms = run.org, clock.now_ms()
-    described = describe_whole(org.session, entity)
+    described = describe_whole(run.org.session, entity)
     if is_polled(channel):
         readability(described.object)
-    newest = org.newest_schema(entity, described, now_ms, polled=is_polled(channel))
-    known = schemas.of_entity(entity)
-    is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
-    schemas.add(*([newest] if is_news else []), described={entity: now_ms})
-    keep_shapes(run.warehouse, [described.shape], now_ms)
+    note_described(run.org, run.warehouse, schemas, entity, described, polled=is_polled(channel))
 
 
 def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, suspects: Sequence[OpenSuspect]) -> bool:

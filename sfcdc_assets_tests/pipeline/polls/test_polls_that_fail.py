@@ -230,6 +230,18 @@ def test_a_field_that_is_gone_is_noticed_and_the_object_is_asked_without_it_at_o
     assert org.rows("Case")[ids(org.org, "Case")[0]]["Description"] == "without the field"
 
 
+def test_a_poll_that_finds_a_field_gone_ends_it_in_the_table_of_fields(org: EmulatedPipeline) -> None:
+    org.org.setup.add_field("Case", "Left__c", {"type": "string", "length": 20})
+    rename(org, "Case", 1, "with another field")
+    org.org.clock.sleep(90_000)
+    org.sync()
+    org.org.setup.drop_field("Case", "Left__c")
+    with reading(org) as (reader, _, _warehouse):
+        reader.land(NOW)
+    (field,) = (row for row in org.scan("fields") if row["name"] == "Left__c")
+    assert field["_valid_to"] is not None
+
+
 def test_an_object_that_a_run_reads_back_at_the_moment_is_polled_all_the_same(org: EmulatedPipeline) -> None:
     with reading(org) as (reader, _, warehouse):
         reader.land(TICK)
