@@ -79,14 +79,13 @@ def hold_body(
     response: requests.Response,
     *,
     most_bytes: int = MOST_BYTES,
-    most_seconds: float = MOST_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Read the body of an answer that was asked for with `stream=True`, so that `content`, `text` and `json` have it.
 
     Raises `BodyTooLarge`, `requests.exceptions.ReadTimeout`, and what reading raises; the connection is closed then.
     """
-    deadline, held, size = monotonic() + most_seconds, [], 0
+    deadline, held, size = monotonic() + MOST_SECONDS, [], 0
     try:
         for chunk in response.iter_content(_CHUNK):
             held.append(chunk)
@@ -94,7 +93,7 @@ def hold_body(
             if size > most_bytes:
                 raise BodyTooLarge(f"more than {most_bytes:,} bytes")
             if monotonic() > deadline:
-                raise requests.exceptions.ReadTimeout(f"not whole after {most_seconds:.0f} s")
+                raise requests.exceptions.ReadTimeout(f"not whole after {MOST_SECONDS:.0f} s")
     except BaseException:
         response.close()
         raise

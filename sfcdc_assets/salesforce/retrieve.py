@@ -18,15 +18,13 @@ _ENTITY_REFUSALS = frozenset(
 )
 
 
-def retrieve(
-    session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str], *, batch: int = MOST_IDS_PER_CALL
-) -> ReadApart:
+def retrieve(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str]) -> ReadApart:
     """Fields of living records as JSON values by id (as given), None where the org has no such record for the user.
 
     A deleted record is None too. A batch that is too long or too slow for the org, or that one record spoils, is split
     in halves. One unknown field name refuses the whole call: `QueryRefused`. Raises `EntityNotReadable`.
     """
-    return read_apart(ids, lambda some: _one_call(session, entity, some, fields), batch)
+    return read_apart(ids, lambda some: _one_call(session, entity, some, fields), MOST_IDS_PER_CALL)
 
 
 def _one_call(

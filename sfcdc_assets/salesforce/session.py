@@ -191,7 +191,6 @@ class OrgSession:
         what: str | None = None,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        tries: int = TRIES,
     ) -> requests.Response:
         """GET a body too large to hold: `receive` reads it from the response, and again when a try breaks in the
         middle.
@@ -202,7 +201,6 @@ class OrgSession:
             "GET",
             self.url_of(path),
             repeatable=True,
-            tries=tries,
             params=params,
             headers=headers,
             stream=True,

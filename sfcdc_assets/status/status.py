@@ -53,14 +53,14 @@ LAYERS = ("current_state", "snapshot", "gap_reconciliation")
 """Their folders name the entities."""
 
 
-def status_of(warehouse: Warehouse, settings: Settings, now_ms: int | None = None) -> WarehouseStatus:
-    """Return how far the channels and tables are, now (epoch ms; by the clock in use).
+def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
+    """Return how far the channels and tables are, now by the clock in use.
 
     Makes no API calls and creates no table. A damaged table is named in `damaged`, with what mends it, and does not
     keep the others from being reported. What it costs follows the number of tables and of their files, not that of
     their rows (`entity_status`); of events that wait to be applied the times are read.
     """
-    now_ms = clock.now_ms() if now_ms is None else now_ms
+    now_ms = clock.now_ms()
     damaged = DamageSeen()
     raw = damaged.unless(lambda: Table.open(warehouse, RAW_EVENTS_NAME))
     events = RawEvents(raw, warehouse) if raw else None

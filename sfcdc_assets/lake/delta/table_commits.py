@@ -214,19 +214,17 @@ class TableUpkeep(TableCommits):
         with self._asking():
             self._delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
-    def vacuum(self, hours: int = KEPT_HOURS, *, orphans: bool = False, versions: Sequence[int] = ()) -> int:
+    def vacuum(self, hours: int = KEPT_HOURS, *, orphans: bool = False) -> int:
         """Delete files that no version of the last hours needs; returns how many there were.
 
-        `orphans`: also those that no commit names, if they are as old: a task that was killed wrote them. `versions`:
-        older ones that stay readable.
+        `orphans`: also those that no commit names, if they are as old: a task that was killed wrote them.
         """
-        kept = list(versions) or None
         with self._asking():
-            unused = self._delta.vacuum(retention_hours=hours, dry_run=True, full=orphans, keep_versions=kept)
+            unused = self._delta.vacuum(retention_hours=hours, dry_run=True, full=orphans)
             if not unused:
                 return 0  # it would note in the log that it found none
             try:
-                return len(self._delta.vacuum(retention_hours=hours, dry_run=False, full=orphans, keep_versions=kept))
+                return len(self._delta.vacuum(retention_hours=hours, dry_run=False, full=orphans))
             except FROM_STORE as error:
                 if no_room(str(error)) is None:
                     raise

@@ -156,9 +156,9 @@ def pack(warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYT
     return done + commit_packed(warehouse, name, waiting, filesystem)
 
 
-def packable(table: Table, packing: Packing, full: int = FULL_BYTES) -> int:
+def packable(table: Table, packing: Packing) -> int:
     """Return how many files would be packed into fewer; from the log alone."""
-    return sum(len(each) for each in _groups(table, packing, full))
+    return sum(len(each) for each in _groups(table, packing, FULL_BYTES))
 
 
 def _written(
