@@ -33,7 +33,7 @@ BEYOND_TIMEOUT_SECONDS = 10.0
 DISCONNECT_SECONDS = 5.0
 
 HANDSHAKE, CONNECT, DISCONNECT = "/meta/handshake", "/meta/connect", "/meta/disconnect"
-SUBSCRIBE, UNSUBSCRIBE = "/meta/subscribe", "/meta/unsubscribe"
+SUBSCRIBE = "/meta/subscribe"
 _VERSION = "1.0"
 _ENVELOPE = 200
 """Bytes of a message beside its body, reckoned generously: its channel, its id, the client's id."""
@@ -95,12 +95,6 @@ class BayeuxClient:
             for request, reply in zip(some, self._send(SUBSCRIBE, some), strict=True):
                 channel = str(request["subscription"])
                 self._check(reply, SUBSCRIBE, channel, str(replay_value(starts[channel])))
-
-    def unsubscribe(self, channels: Sequence[str]) -> None:
-        """End the subscriptions to these channels. Raises `CometdError`."""
-        replies = self._send(UNSUBSCRIBE, [{"subscription": channel} for channel in channels])
-        for channel, reply in zip(channels, replies, strict=True):
-            self._check(reply, UNSUBSCRIBE, channel)
 
     def connect(self) -> Connected:
         """Wait for events, as long as the service holds the request: the first connect of a session it answers at once.
