@@ -18,7 +18,7 @@ import pytest
 
 import sfcdc_assets
 from sfcdc_assets.change_events.raw_event_rows import QUARANTINE, RAW_EVENTS
-from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.cli.demo_parts.emulated_org import open_emulated_org
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.event_channels.event_rows import EVENT_COLUMNS, KEPT_COLUMNS
@@ -88,7 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SFCDC_", "DAGSTER_"))}
     # The pages of tables call it `warehouse`; the settings of the emulated org say where that is.
     (folder / "warehouse").symlink_to(folder / ".sfcdc" / "emulator" / "warehouse")
-    org = open_org(folder / ".sfcdc" / "emulator", seed=1, records=20)
+    org = open_emulated_org(folder / ".sfcdc" / "emulator", seed=1, records=20)
     with EmulatorServer(org, directory=folder / ".sfcdc" / "emulator") as server:
         TrafficGenerator(org, 1, bus=server.bus).run(events=60)
         yield (

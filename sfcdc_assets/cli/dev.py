@@ -20,7 +20,7 @@ from sfcdc_assets.cli.syncing.first_start import agree_to_first_start
 from sfcdc_assets.cli.terminal.interruption import Interruption
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -123,7 +123,7 @@ def _enriched(settings: Settings) -> str:
     """Id of the settings' org, whose the warehouse is. Raises `WrongOrganization`, and what connecting raises."""
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    with connect_for(warehouse, settings) as org:
+    with open_org(warehouse, settings) as org:
         return org.session.organization_id
 
 

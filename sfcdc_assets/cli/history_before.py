@@ -16,7 +16,7 @@ from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
 from sfcdc_assets.cli.terminal.stopping import stops_at_once
 from sfcdc_assets.lake.tables import current_state
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.wanted_entities import entity_named
 from sfcdc_assets.reconciliation.versions_before import VersionsBefore, versions_before
@@ -77,7 +77,7 @@ def history_before(
     warehouse.check_writable()
     reports: list[VersionsBefore] = []
     failed: list[SfcdcError] = []
-    with connect_for(warehouse, settings) as org, ProgressDisplay(HistoryProgress()):
+    with open_org(warehouse, settings) as org, ProgressDisplay(HistoryProgress()):
         run = OrgRunContext(warehouse=warehouse, settings=settings, org=org, run_id="sfcdc history-before")
         for each in entities:
             found = outcome_of(lambda name: versions_before(run, name, tracked_since=since, dry_run=dry_run), each)

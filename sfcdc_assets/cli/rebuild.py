@@ -19,7 +19,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.event_readers import event_reader
 from sfcdc_assets.landing.retype_events import type_again
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_connection.same_organization import accept_organization, check_accepted, claim_warehouse
@@ -125,7 +125,7 @@ def rebuild(
 
 def _type_again(warehouse: Warehouse, settings: Settings, channel: str) -> None:
     """Type the events of the channel again, and say what came of it."""
-    with connect_for(warehouse, settings) as org:
+    with open_org(warehouse, settings) as org:
         typed = type_again(warehouse, channel, event_reader(warehouse, org, channel))
     kept = f"; {typed.without_bytes:,} stay as they are, as their bytes were not kept" if typed.without_bytes else ""
     say(f"{channel}: {counted(typed.rows, 'event')} read, {typed.changed:,} typed differently{kept}.", err=True)
@@ -157,7 +157,7 @@ def _rebuild(warehouse: Warehouse, settings: Settings, entities: Sequence[str], 
         if not from_org:
             channel = channel_of(warehouse, entity, settings.feeding_channels)
             return rebuild_entity(warehouse, entity, channel, applying(offline, entity, channel))
-        with connect_for(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
+        with open_org(warehouse, settings) as org, Poller(warehouse, org, settings.settle_seconds) as lander:
             known = entity_channels(warehouse, settings.channels, (), org.members)
             if entity not in known:
                 raise SettingsError("--entity", f"no channel carries {entity}", "Add one that does to SFCDC_CHANNELS")

@@ -24,7 +24,7 @@ from sfcdc_assets.lake.tables.damage import damages_of
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW
 from sfcdc_assets.orchestration.sensors.open_channels import OneSubscription, OpenChannels
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.wanted_entities import entity_named
 from sfcdc_assets.reconciliation.audit import audit
@@ -148,7 +148,7 @@ def verify_entities(
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
     own = nullcontext(channels) if channels else OpenChannels(forgotten_seconds=math.inf, tries_at_once=True)
-    with connect_for(warehouse, settings) as org, own as opened:
+    with open_org(warehouse, settings) as org, own as opened:
         known = entity_channels(warehouse, settings.channels, settings.entities, org.members)
         wanted = [entity_named(entity, known, "no configured channel carries it") for entity in wanted]
         chosen = {

@@ -18,7 +18,7 @@ import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.keys import AssetKeys
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.settings.channel_kinds import ChannelKind
 from sfcdc_assets.settings.setting_values import this_org
@@ -132,5 +132,5 @@ class OrgAssets:
     @contextmanager
     def connect(self, warehouse: Warehouse) -> Iterator[OrgConnection]:
         """Open a session with the org for work on the warehouse, closed at the end. Raises `WrongOrganization`."""
-        with connect_for(warehouse, self.settings()) as org:
+        with open_org(warehouse, self.settings()) as org:
             yield org

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def connect_for(warehouse: Warehouse, settings: Settings) -> Iterator[OrgConnection]:
+def open_org(warehouse: Warehouse, settings: Settings) -> Iterator[OrgConnection]:
     """Open the org of the settings for work on this warehouse. Raises `WrongOrganization` and `UnknownWantedEntity`
     before anything is written, and what `connect` raises.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities
 from sfcdc_assets.settings.settings import load_settings
@@ -293,7 +293,7 @@ def test_an_object_that_is_copied_and_then_taken_off_the_channel_stops_nothing_a
     (org.warehouse / "snapshot" / "Account").mkdir(parents=True)
     (org.warehouse / "snapshot" / "Contact").mkdir(parents=True)
     settings, warehouse = load_settings(), Warehouse(str(org.warehouse))
-    with connect_for(warehouse, settings) as connected:
+    with open_org(warehouse, settings) as connected:
         calls = connected.session.calls
         check_wanted_entities(warehouse, settings, connected)
         assert connected.session.calls == calls

@@ -20,7 +20,7 @@ from sfcdc_assets.orchestration.jobs.started_run import BEGINNING_SECONDS
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS, REST_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrganizationReplaced, OrgUnavailable
@@ -95,7 +95,7 @@ def connect_for_in_a_black_hole(warehouse: Warehouse) -> Iterator[OrgConnection]
     """Answers come as soon as the org is opened."""
     with ExitStack() as opened:
         with black_hole(is_any):
-            org = opened.enter_context(connect_for(warehouse, load_settings()))
+            org = opened.enter_context(open_org(warehouse, load_settings()))
         yield org
 
 
@@ -106,7 +106,7 @@ def test_a_warehouse_that_is_nobodys_yet_is_not_opened_without_a_login(
         unanswered_at_most(UnansweredTime(BEGINNING_SECONDS)),
         black_hole(is_any),
         pytest.raises(OrgUnavailable),
-        connect_for(Warehouse(str(tmp_path / "new")), load_settings()),
+        open_org(Warehouse(str(tmp_path / "new")), load_settings()),
     ):
         pass
 
@@ -115,7 +115,7 @@ def test_who_is_not_in_a_hurry_waits_for_the_login(synced: EmulatedPipeline) -> 
     with (
         black_hole(is_any),
         pytest.raises(OrgUnavailable),
-        connect_for(Warehouse(str(synced.warehouse)), load_settings()),
+        open_org(Warehouse(str(synced.warehouse)), load_settings()),
     ):
         pass
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.cli.demo_parts.emulated_org import open_emulated_org
 from sfcdc_assets.cli.terminal.interruption import Interrupted, Interruption
 from sfcdc_assets.emulator.errors import OrgInUseError, OrgStoppingError
 from sfcdc_assets.emulator.org.org import EmulatedOrg
@@ -78,12 +78,12 @@ def test_the_folder_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
 _FILL = """
 import os, sys
 from pathlib import Path
-from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.cli.demo_parts.emulated_org import open_emulated_org
 from sfcdc_assets.emulator.org import database
 from sfcdc_assets.emulator.records.roll_up import RollUps
 database._LOADING_CACHE_KIB = 64  # so that most pages are in the file
 RollUps.recalculate_all = lambda self: os._exit(9)  # all records are written, and nothing is committed
-open_org(Path(sys.argv[1]), 3, 100)
+open_emulated_org(Path(sys.argv[1]), 3, 100)
 """
 
 
@@ -91,8 +91,8 @@ def test_an_org_that_was_killed_while_it_was_filled_is_filled_by_the_next_start(
     assert subprocess.run([sys.executable, "-c", _FILL, str(tmp_path / "org")], check=False).returncode == 9
     assert (tmp_path / "org" / "org.db-journal").stat().st_size > 0
     assert (tmp_path / "org" / "org.db").stat().st_size > 1_000_000
-    org = open_org(tmp_path / "org", 3, 100)
-    whole = open_org(tmp_path / "other", 3, 100)
+    org = open_emulated_org(tmp_path / "org", 3, 100)
+    whole = open_emulated_org(tmp_path / "other", 3, 100)
     try:
         for entity in org.definitions:
             ids = [record["Id"] for record in org.records(entity)]
@@ -109,9 +109,9 @@ def test_an_interruption_ends_the_filling_and_frees_the_folder(tmp_path: Path, m
         "sfcdc_assets.emulator.records.roll_up.RollUps.recalculate_all", lambda _: os.kill(os.getpid(), signal.SIGINT)
     )
     with Interruption() as interruption, pytest.raises(Interrupted), interruption.raised():
-        open_org(tmp_path, 3, 50)
+        open_emulated_org(tmp_path, 3, 50)
     monkeypatch.undo()
-    org = open_org(tmp_path, 3, 50)
+    org = open_emulated_org(tmp_path, 3, 50)
     assert org.count("Contact") == 50
     org.close()
 

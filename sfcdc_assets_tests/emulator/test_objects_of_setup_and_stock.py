@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.cli.demo_parts.emulated_org import open_emulated_org
 from sfcdc_assets.emulator.definitions.object_file import built_in_definitions, stock_definitions
 from sfcdc_assets.emulator.definitions.whole_org import whole_org
 from sfcdc_assets.emulator.errors import RecordError
@@ -226,7 +226,7 @@ def test_a_stock_object_is_filled_and_can_be_read_whole(client: RestClient, defi
 
 
 def test_a_new_org_of_the_command_has_them_and_captures_the_others(tmp_path: Path) -> None:
-    org = open_org(tmp_path, seed=1, records=120, with_stock=True)
+    org = open_emulated_org(tmp_path, seed=1, records=120, with_stock=True)
     try:
         assert (org.count("Account"), org.count("Product2")) == (120, 100)
         assert set(org.selected_entities) == {definition.name for definition in built_in_definitions()}
@@ -235,14 +235,14 @@ def test_a_new_org_of_the_command_has_them_and_captures_the_others(tmp_path: Pat
 
 
 def test_a_whole_org_has_objects_of_every_kind_and_companions(tmp_path: Path) -> None:
-    org = open_org(tmp_path, seed=1, records=30, is_whole=True)
+    org = open_emulated_org(tmp_path, seed=1, records=30, is_whole=True)
     try:
         counts = {name: org.count(name) for name in ("Account", "AccountHistory", "AccountShare", "LoginHistory")}
         assert counts == {"Account": 30, "AccountHistory": 30, "AccountShare": 30, "LoginHistory": 30}
         assert set(org.selected_entities) == {definition.name for definition in built_in_definitions()}
     finally:
         org.close()
-    again = open_org(tmp_path, seed=1, records=30)
+    again = open_emulated_org(tmp_path, seed=1, records=30)
     assert again.definitions == {definition.name: definition for definition in whole_org()}
     again.close()
 

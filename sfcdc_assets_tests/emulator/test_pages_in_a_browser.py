@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from sfcdc_assets.cli.demo_parts.emulated_org import open_org
+from sfcdc_assets.cli.demo_parts.emulated_org import open_emulated_org
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
@@ -24,7 +24,9 @@ pytestmark = [without_browser, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def org(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedOrg]:
-    org = open_org(tmp_path_factory.mktemp("org"), seed=1, records=1_000 if SCREENSHOTS else 5, with_stock=SCREENSHOTS)
+    org = open_emulated_org(
+        tmp_path_factory.mktemp("org"), seed=1, records=1_000 if SCREENSHOTS else 5, with_stock=SCREENSHOTS
+    )
     yield org
     org.close()
 

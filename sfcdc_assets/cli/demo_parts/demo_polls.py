@@ -10,7 +10,7 @@ from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import NOW, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import Settings
 
@@ -22,7 +22,7 @@ MOST_READINGS = 2 * len(POLLED)
 def finish_polls(warehouse: Warehouse, settings: Settings, sync: Callable[[], int]) -> int:
     """Bring the tables of polled objects to where a day without changes would bring them; returns the ticks of the
     syncs. `sync` applies what was read."""
-    with connect_for(warehouse, settings.model_copy(update=AT_ONCE)) as org:
+    with open_org(warehouse, settings.model_copy(update=AT_ONCE)) as org:
         reader = PolledReader(warehouse, org)
         reader.land(NOW)  # the first reading asks all of them
         ticks = sync()

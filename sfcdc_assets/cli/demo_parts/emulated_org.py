@@ -37,7 +37,7 @@ class ToServe:
     org, `traffic` the transactions that it makes a second.
 
     `public_key`: what JWT assertions are checked with, by default the folder's own. `faults_file`: see fault_plan.
-    `scenario_name`: what is played at the beginning. `is_whole`: see `open_org`.
+    `scenario_name`: what is played at the beginning. `is_whole`: see `open_emulated_org`.
     """
 
     directory: Path
@@ -72,7 +72,7 @@ def serve(
     registered = None if wanted.public_key is None else public_key_in(wanted.public_key)
     try:
         with interruption.raised():
-            org = open_org(directory, wanted.seed, wanted.records, with_stock=True, is_whole=wanted.is_whole)
+            org = open_emulated_org(directory, wanted.seed, wanted.records, with_stock=True, is_whole=wanted.is_whole)
     except Interrupted:
         console.print("Stopped before the org was filled; the next start begins with that again.")
         return
@@ -124,7 +124,7 @@ def play(server: EmulatorServer, scenario: Scenario, *, as_json: bool) -> None:
     print_received(scenario.received, as_json=as_json)
 
 
-def open_org(
+def open_emulated_org(
     directory: Path, seed: int, records: int, *, with_stock: bool = False, is_whole: bool = False
 ) -> EmulatedOrg:
     """Return the org of a folder, with day-0 records if it is new. Raises EmulatorDirectoryError if the folder cannot
@@ -181,7 +181,7 @@ class ServedOrg:
 @contextlib.contextmanager
 def busy_org(directory: Path, records: int, traffic: float, seed: int) -> Iterator[ServedOrg]:
     """Yield an emulated org that makes transactions by itself."""
-    org = open_org(directory, seed, records)
+    org = open_emulated_org(directory, seed, records)
     try:
         # Another start's transactions are not those of the first again.
         traffic_seed = seed + org.last_commit_number

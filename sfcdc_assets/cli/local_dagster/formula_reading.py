@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Thread
 
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
 from sfcdc_assets.org_reads.formula_round import due_entities, refresh_all
 from sfcdc_assets.runtime import clock
@@ -41,7 +41,7 @@ class FormulaReading:
             self._say("; ".join(f"{entity}: {error}" for entity, error in found.items()))
 
     def _read(self) -> dict[str, Exception]:
-        with connect_for(self._run.warehouse, self._run.settings) as org:
+        with open_org(self._run.warehouse, self._run.settings) as org:
             return dict(refresh_all(OrgRunContext.of(self._run, org)))
 
     def _say(self, what: str) -> None:

@@ -16,7 +16,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.sensors.open_channels import OneSubscription, OpenChannels
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime.errors import SettingsError
 from sfcdc_assets.settings.channel_kinds import folder_of
@@ -54,7 +54,7 @@ def compare_topics(
         return []
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    with connect_for(warehouse, settings) as org, ExitStack() as stack:
+    with open_org(warehouse, settings) as org, ExitStack() as stack:
         lander: Lands
         if channels is not None:
             lander = OneSubscription(channels, settings, WATERMARK)

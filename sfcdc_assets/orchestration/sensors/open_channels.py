@@ -19,7 +19,7 @@ from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
 from sfcdc_assets.landing.run_lander import land_by
 from sfcdc_assets.orchestration.sensors.open_channel import ChannelInUse, OpenChannel
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import Settings
@@ -134,7 +134,7 @@ class OpenChannels:
     def of_settings(self, channel: str, settings: Settings) -> OpenChannel:
         """Return the open channel of these settings as `of` does, with their warehouse and their login."""
         warehouse = Warehouse(settings.warehouse)
-        return self.of(channel, warehouse, settings, partial(connect_for, warehouse, settings))
+        return self.of(channel, warehouse, settings, partial(open_org, warehouse, settings))
 
     def _pauses_of(self, key: tuple[str, str], warehouse: Warehouse, settings: Settings) -> Pauses:
         """Return those of a channel with these settings. The caller holds the lock."""

@@ -23,7 +23,7 @@ from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.run_context import no_spark
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.settings.settings import load_settings
@@ -83,7 +83,7 @@ def land_and_apply(*, snapshot: bool = False, stop_before: str | None = None) ->
     settings = load_settings()
     warehouse = Warehouse(settings.warehouse)
     warehouse.check_writable()
-    with pytest.MonkeyPatch.context() as patch, connect_for(warehouse, settings) as org:
+    with pytest.MonkeyPatch.context() as patch, open_org(warehouse, settings) as org:
         without_spark(patch, Random(1))
         conflicts = _counted(patch)
         if stop_before:

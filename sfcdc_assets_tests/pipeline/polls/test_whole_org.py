@@ -17,7 +17,7 @@ from sfcdc_assets.lake.store.poll_notes import note_polls, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
-from sfcdc_assets.org_connection.open_org import connect_for
+from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.polls import known_objects
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
@@ -116,7 +116,7 @@ def a_day_later(pipeline: EmulatedPipeline) -> None:
     pipeline.org.clock.sleep(90_000)
     warehouse = Warehouse(str(pipeline.warehouse))
     for _ in range(2):
-        with connect_for(warehouse, load_settings()) as connected:
+        with open_org(warehouse, load_settings()) as connected:
             reader = PolledReader(warehouse, connected)
             for _ in range(12):
                 reader.land(TICK)
