@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.lake.delta.shadow_tables import (
-    Beside,
-    build_beside,
+    ShadowTables,
+    build_shadow_tables,
     built_table,
     finish,
     open_if_readable,
@@ -90,72 +90,72 @@ def rebuild_entity(warehouse: Warehouse, entity: str, channel: str, apply: Apply
     Raises what `apply` raises and `RebuildAtWork`, before anything has changed, and `ConcurrentCommit` where other runs
     are always faster.
     """
-    with build_beside(warehouse, [f"{layer}/{entity}" for layer in LAYERS]) as beside:
-        return put_layers_in_place(beside, entity, channel, apply)
+    with build_shadow_tables(warehouse, [f"{layer}/{entity}" for layer in LAYERS]) as shadow:
+        return put_layers_in_place(shadow, entity, channel, apply)
 
 
-def put_layers_in_place(beside: Beside, entity: str, channel: str, apply: Apply) -> RebuildReport:
-    """Build all layers and let them take their place together with the other tables of `beside`, which come first.
+def put_layers_in_place(shadow: ShadowTables, entity: str, channel: str, apply: Apply) -> RebuildReport:
+    """Build all layers and let them take their place together with the other tables of `shadow`, which come first.
 
     The present layers may move on meanwhile; the new ones are brought as far before they are put in place: what was
     read back and polled while a new snapshot was read, too.
     """
     kept = 0
     for _ in range(ATTEMPTS):
-        _take_over_read_backs(beside, entity)
-        report = apply(beside)
+        _take_over_read_backs(shadow, entity)
+        report = apply(shadow)
         with suppress(TableDamaged):  # of the present tables, which are replaced because of it
-            kept += keep_versions_before(beside.present, beside, entity, _watermark(beside, entity))
+            kept += keep_versions_before(shadow.present, shadow, entity, _watermark(shadow, entity))
         try:
-            _swap(beside, entity, channel)
+            _swap(shadow, entity, channel)
         except ConcurrentCommit:
             continue
-        finish(beside)
-        follow_anew(beside.present, entity)
+        finish(shadow)
+        follow_anew(shadow.present, entity)
         return RebuildReport(entity, report.rows, report.to_position, kept)
     raise ConcurrentCommit(current_state.name_of(entity), f"it moved on {ATTEMPTS} times while it was built again")
 
 
-def _watermark(beside: Beside, entity: str) -> int:
+def _watermark(shadow: ShadowTables, entity: str) -> int:
     """Return the watermark up to which reads of the org stand for what was before them; 0 where a new one was taken,
     with which history begins again."""
-    taken = Snapshots.open(beside, entity) if snapshots.name_of(entity) not in beside.tables else None
+    taken = Snapshots.open(shadow, entity) if snapshots.name_of(entity) not in shadow.tables else None
     return taken.watermark() if taken is not None else 0
 
 
-def _take_over_read_backs(beside: Beside, entity: str) -> None:
+def _take_over_read_backs(shadow: ShadowTables, entity: str) -> None:
     """Bring what was read back since a new snapshot was begun into the table that it is in."""
     name = snapshots.name_of(entity)
-    present, built = open_if_readable(beside.present, name), Snapshots.open(beside, entity)
-    if name in beside.tables and present is not None and built is not None:
+    present, built = open_if_readable(shadow.present, name), Snapshots.open(shadow, entity)
+    if name in shadow.tables and present is not None and built is not None:
         with suppress(TableDamaged):  # of the present table, which is replaced because of it
             built.take_over_read_backs(Snapshots(present))
 
 
-def _swap(beside: Beside, entity: str, channel: str) -> None:
+def _swap(shadow: ShadowTables, entity: str, channel: str) -> None:
     """Put the tables in place. Raises `ConcurrentCommit` when another run is or was at work on them, and
     `RebuildOvertaken` when one of them is gone."""
-    state = open_if_readable(beside.present, current_state.name_of(entity))
-    built = [built_table(beside, name) for name in beside.tables][-1]
+    state = open_if_readable(shadow.present, current_state.name_of(entity))
+    built = [built_table(shadow, name) for name in shadow.tables][-1]
     checkpoint = Checkpoint.of(built, channel)
     if state is not None:
         _let_nobody_else_commit(state, checkpoint, channel)
         built_before = Checkpoint.of(state, channel).built_at
         checkpoint = replace(checkpoint, built_at=max(checkpoint.built_at, built_before + 1))
-    present = {name: open_if_readable(beside.present, name) for name in beside.tables}
+    present = {name: open_if_readable(shadow.present, name) for name in shadow.tables}
     taken = present.get(snapshots.name_of(entity))
     if taken is not None and Snapshots(taken).last_read_back() > checkpoint.read_back:
         raise ConcurrentCommit(taken.name, "it has newer reads of the org than what was built")
     present[current_state.name_of(entity)] = state
     appended = (text_fields.open_if_there, history.open_if_there)
-    memory = {each.table.name: each.memory() for each in _opened(beside, entity, appended)}
+    memory = {each.table.name: each.memory() for each in _opened(shadow, entity, appended)}
     versions = checkpoint.versions(channel) | noting(noted_counts(built), checkpoint.batch)
-    for name in beside.tables:
+    for name in shadow.tables:
         if name == snapshots.name_of(entity):
-            put_in_place(beside, name, present[name], Snapshots(built_table(beside, name)).versions(channel))
+            put_in_place(shadow, name, present[name], Snapshots(built_table(shadow, name)).versions(channel))
         else:
-            put_in_place(beside, name, present[name], memory.get(name, versions))
-    for each in _opened(beside.present, entity, appended):
+            put_in_place(shadow, name, present[name], memory.get(name, versions))
+    for each in _opened(shadow.present, entity, appended):
         each.note_built()
 
 
@@ -182,15 +182,15 @@ def rebuild_from_org(run: OrgRunContext, entity: str, channel: str, watermarks: 
     changed.
     """
     warehouse = run.warehouse
-    with build_beside(warehouse, [f"{layer}/{entity}" for layer in (snapshots.LAYER, *LAYERS)]) as beside:
+    with build_shadow_tables(warehouse, [f"{layer}/{entity}" for layer in (snapshots.LAYER, *LAYERS)]) as shadow:
         present = open_if_readable(warehouse, snapshots.name_of(entity))
         taken = Snapshots(present) if present else None
         first = begin_on(warehouse, entity, channel) if taken and not taken.has_watermark_on(channel) else 0
         at_least = max(first, RawEvents.open(warehouse).last_position(channel))
         wanted = ToCopy(entity, channel, at_least, _numbers(warehouse, entity, taken))
-        take_snapshot(replace(run, warehouse=beside), wanted, lambda position: watermarks.of(channel, position))
-        report = put_layers_in_place(beside, entity, channel, applying(run, entity, channel))
-        for name in beside.tables:
+        take_snapshot(replace(run, warehouse=shadow), wanted, lambda position: watermarks.of(channel, position))
+        report = put_layers_in_place(shadow, entity, channel, applying(run, entity, channel))
+        for name in shadow.tables:
             table = open_if_readable(warehouse, name)
             if table is not None:
                 table.forget_older_versions()

@@ -7,7 +7,7 @@ command makes one at once.
 from __future__ import annotations
 
 from sfcdc_assets.event_channels.tables.fold import fold_topic
-from sfcdc_assets.lake.delta.shadow_tables import build_beside, finish, open_if_readable, put_in_place
+from sfcdc_assets.lake.delta.shadow_tables import build_shadow_tables, finish, open_if_readable, put_in_place
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState, name_of
@@ -34,18 +34,18 @@ def rebuild_topic(warehouse: Warehouse, channel: str) -> RebuildReport:
     if EventTable.open(warehouse, channel) is None:
         raise NoNotifications(channel)
     name = name_of(folder_of(channel))
-    with build_beside(warehouse, [name]) as beside:
+    with build_shadow_tables(warehouse, [name]) as shadow:
         for _ in range(ATTEMPTS):
             present = open_if_readable(warehouse, name)
             # After `present` was opened: what others fold from here on makes the commit through it fail.
-            fold_topic(beside, channel)
-            built = PushTopicState.open(beside, folder_of(channel))
+            fold_topic(shadow, channel)
+            built = PushTopicState.open(shadow, folder_of(channel))
             assert built is not None, name
             position = built.applied(channel)
             try:
-                put_in_place(beside, name, present, {channel: position})
+                put_in_place(shadow, name, present, {channel: position})
             except ConcurrentCommit:
                 continue
-            finish(beside)
+            finish(shadow)
             return RebuildReport(folder_of(channel), built.counts()["rows"], position)
     raise ConcurrentCommit(name, f"it moved on {ATTEMPTS} times while it was built again")

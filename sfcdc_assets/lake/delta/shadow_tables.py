@@ -32,7 +32,7 @@ LOG = "_delta_log"
 
 
 @dataclass(frozen=True)
-class Beside(Warehouse):
+class ShadowTables(Warehouse):
     """The warehouse, but for `tables`: their new forms, in a folder below each."""
 
     below: str
@@ -51,13 +51,13 @@ class Beside(Warehouse):
 
 
 @contextmanager
-def build_beside(warehouse: Warehouse, tables: Sequence[str]) -> Iterator[Beside]:
+def build_shadow_tables(warehouse: Warehouse, tables: Sequence[str]) -> Iterator[ShadowTables]:
     """Build tables, of which the last has the claim for all; what a killed process left is removed. Raises
     `RebuildAtWork` where another process builds them."""
     with claimed(warehouse, tables[-1]) as check:
         for table in tables:
             _remove_leftovers(warehouse, table)
-        yield Beside(warehouse.root, f"{PREFIX}{uuid.uuid4().hex[:12]}", tuple(tables), check)
+        yield ShadowTables(warehouse.root, f"{PREFIX}{uuid.uuid4().hex[:12]}", tuple(tables), check)
 
 
 def open_if_readable(warehouse: Warehouse, name: str) -> Table | None:
@@ -71,39 +71,39 @@ def open_if_readable(warehouse: Warehouse, name: str) -> Table | None:
     return table
 
 
-def put_in_place(beside: Beside, name: str, present: Table | None, versions: Mapping[str, int]) -> None:
+def put_in_place(shadow: ShadowTables, name: str, present: Table | None, versions: Mapping[str, int]) -> None:
     """Make the table what was built, in one commit through `present`, with these transaction versions.
 
     `present` is `open_if_readable`: a table that nobody can read has no versions to go on from, so its log makes room
     for a new one. Raises `ConcurrentCommit`, and `RebuildOvertaken` where what was built is gone.
     """
-    built = built_table(beside, name)
+    built = built_table(shadow, name)
     if present is None:
-        if open_if_readable(beside.present, name) is not None:
+        if open_if_readable(shadow.present, name) is not None:
             raise ConcurrentCommit(name, "another process has created it meanwhile")
-        _delete(beside.present.filesystem(name), LOG)
-        present = Table.create_like(beside.present, name, built)
-    files = [_below(beside.below, file, built.partition_columns()) for file in built.files()]
+        _delete(shadow.present.filesystem(name), LOG)
+        present = Table.create_like(shadow.present, name, built)
+    files = [_below(shadow.below, file, built.partition_columns()) for file in built.files()]
     present.rewrite(files, built.schema, versions)
 
 
-def built_table(beside: Beside, name: str) -> Table:
+def built_table(shadow: ShadowTables, name: str) -> Table:
     """Return what was built of a table, all of its files being there. Raises `RebuildOvertaken`."""
-    beside.check_claim()
-    built = Table.open(beside, name)
+    shadow.check_claim()
+    built = Table.open(shadow, name)
     if built is None:
         raise RebuildOvertaken(name)
     folder = fs.FileSelector("", recursive=True, allow_not_found=True)
-    present = {each.path.lstrip("/") for each in beside.filesystem(name).get_file_info(folder)}
+    present = {each.path.lstrip("/") for each in shadow.filesystem(name).get_file_info(folder)}
     if any(unquote(file.path) not in present for file in built.files()):
         raise RebuildOvertaken(name)
     return built
 
 
-def finish(beside: Beside) -> None:
+def finish(shadow: ShadowTables) -> None:
     """Remove what only the building needed."""
-    for name in beside.tables:
-        _delete(beside.present.filesystem(name), f"{beside.below}/{LOG}")
+    for name in shadow.tables:
+        _delete(shadow.present.filesystem(name), f"{shadow.below}/{LOG}")
 
 
 def _remove_leftovers(warehouse: Warehouse, name: str) -> None:

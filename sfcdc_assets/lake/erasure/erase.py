@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfcdc_assets.lake.delta.dead_files import delete_dead_files
-from sfcdc_assets.lake.delta.shadow_tables import build_beside
+from sfcdc_assets.lake.delta.shadow_tables import build_shadow_tables
 from sfcdc_assets.lake.erasure.erasable_tables import (
     Erasable,
     Records,
@@ -132,7 +132,7 @@ def erase(
     named = [(entity, each) for entity, ids in sorted(every.items()) for each in sorted(ids)]
     with ExitStack() as claims:
         for entity in sorted(every):
-            claims.enter_context(build_beside(warehouse, [f"{layer}/{entity}" for layer in REBUILT]))
+            claims.enter_context(build_shadow_tables(warehouse, [f"{layer}/{entity}" for layer in REBUILT]))
         note(warehouse, Step.BEGUN, named, on_new_event, receipt=receipt, by=by)
         erased, files, dropped = Counter[str](), 0, 0
         for _ in range(PASSES):
