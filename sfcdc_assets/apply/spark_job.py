@@ -4,7 +4,7 @@ Tasks read and decode the files of `raw_events`, the sparse changes (not the wid
 key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a small batch
 each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The driver commits.
 No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks"). Which task
-does what is decided here, by size (`shares`).
+does what is decided here, by size (`task_assignment`).
 
 A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
 """
@@ -26,7 +26,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.apply.applied import APPLIED, Applied
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.task_assignment import partition_keys, shares
+from sfcdc_assets.apply.task_assignment import partition_keys, task_assignment
 from sfcdc_assets.apply.task_failures import TaskFailed, lost_workers
 from sfcdc_assets.runtime.concurrency import all_side_by_side, outcome_of
 from sfcdc_assets.timeline.changes import CHANGES
@@ -136,7 +136,7 @@ def inputs_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch
 def _shared_out(pieces: Sequence[tuple[Mapping[str, object], int]], tasks: int) -> list[pa.RecordBatch]:
     return [
         pa.RecordBatch.from_pylist([pieces[piece][0] for piece in share], schema=_INPUT)
-        for share in shares([size for _, size in pieces], tasks)
+        for share in task_assignment([size for _, size in pieces], tasks)
     ]
 
 
@@ -155,7 +155,7 @@ class Placement:
         shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
         touched = [(number, key_range) for number, batch in shuffled for key_range in sorted(batch.touched)]
         sizes = [batches[number].task.key_ranges[key_range].size + RANGE_BYTES for number, key_range in touched]
-        dealt = shares(sizes, tasks)
+        dealt = task_assignment(sizes, tasks)
         keys = partition_keys(max(1, len(dealt)))  # events may touch nothing: all were published twice
         placed = {touched[piece]: keys[task] for task, share in enumerate(dealt) for piece in share}
         return cls(

@@ -15,7 +15,7 @@ _SEED = 42
 _TRIES = 1_000
 
 
-def shares(sizes: Sequence[int], tasks: int) -> list[list[int]]:
+def task_assignment(sizes: Sequence[int], tasks: int) -> list[list[int]]:
     """Return the pieces (their indices, in order) of each of at most so many tasks; none without a piece."""
     most = min(tasks, len(sizes))
     dealt: list[list[int]] = [[] for _ in range(most)]

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.organization import OrganizationLog
-from sfcdc_assets.lake.tables.request_failures import InVain
+from sfcdc_assets.lake.tables.request_failures import FailuresInARow
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -53,11 +53,11 @@ class KeptPause:
         self._of = of
         self._backoff = backoff
         self._name = f"refused: {what} of {_mark(settings)}"
-        self._known = InVain()
+        self._known = FailuresInARow()
 
     def check(self) -> None:
         """Raise `RefusedBefore` while the pause of another process goes on."""
-        self._known = InVain.of(OrganizationLog(self._warehouse).version_of(self._name))
+        self._known = FailuresInARow.of(OrganizationLog(self._warehouse).version_of(self._name))
         now_ms = clock.now_ms()
         until_ms = self._known.until_ms(int(self._backoff.first * 1000), int(self._backoff.longest * 1000))
         if now_ms < until_ms:
@@ -74,10 +74,10 @@ class KeptPause:
         """Nothing is left of the refusals."""
         if self._known.tries:
             with suppress(SfcdcError):
-                self._note(InVain())
+                self._note(FailuresInARow())
 
     @retry_on_conflict
-    def _note(self, known: InVain) -> None:
+    def _note(self, known: FailuresInARow) -> None:
         log = OrganizationLog(self._warehouse)
         if log.organization_id is not None:
             log.note_version(self._name, known.number)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.formulas.formula_columns import AS_OF, row_schema
-from sfcdc_assets.salesforce.bisecting_read import ReadApart
+from sfcdc_assets.salesforce.bisecting_read import BisectedRead
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
@@ -44,7 +44,7 @@ def read_formulas(
     """
     no_ids = {each: f"{each} has not the form of a Salesforce id" for each in record_ids if not is_salesforce_id(each)}
     asked = [each for each in record_ids if each not in no_ids]
-    read = ReadApart({each: {} for each in asked})
+    read = BisectedRead({each: {} for each in asked})
     for part in parts:
         _add(read, retrieve(session, entity, list(read.rows), [column.name for column in part]))
     columns = [parts[0][0], *(column for part in parts for column in part[1:])]
@@ -60,7 +60,7 @@ def read_formulas(
     return FormulaRead(pa.table({name: arrays[name] for name in schema.names}, schema=schema), gone, refused, read.left)
 
 
-def _add(read: ReadApart, more: ReadApart) -> None:
+def _add(read: BisectedRead, more: BisectedRead) -> None:
     """Put what a further part says of the records to what was read of them."""
     rows = {record_id: (read.rows[record_id], row) for record_id, row in more.rows.items()}
     read.rows = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.salesforce.api_name import by_any_case
-from sfcdc_assets.salesforce.bisecting_read import ReadApart
+from sfcdc_assets.salesforce.bisecting_read import BisectedRead
 from sfcdc_assets.salesforce.errors import EntityNotReadable
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
@@ -76,7 +76,7 @@ def read_back(
 
 def _retrieved(
     session: OrgSession, description: ObjectDescription, record_ids: Sequence[str], fields: Sequence[str]
-) -> ReadApart:
+) -> BisectedRead:
     """Return the living records, None in place of the others; all are, where the object's are not given so."""
     if description.retrieveable:
         try:
@@ -84,4 +84,4 @@ def _retrieved(
         except EntityNotReadable as refusal:
             if refusal.error_code != NOT_RETRIEVEABLE:
                 raise
-    return ReadApart(dict.fromkeys(record_ids))
+    return BisectedRead(dict.fromkeys(record_ids))

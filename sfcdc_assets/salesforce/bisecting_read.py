@@ -29,7 +29,7 @@ _INTERNAL_ERROR = 500
 
 
 @dataclass
-class ReadApart:
+class BisectedRead:
     """`rows` by record id, None for a record that the org does not have; records that are `refused`, each with the
     error of its own request, or all with one when no request is answered; and records that were `left` because too many
     requests had failed."""
@@ -39,13 +39,13 @@ class ReadApart:
     left: tuple[str, ...] = ()
 
 
-def read_apart(record_ids: Sequence[str], read: Callable[[list[str]], Rows], batch: int) -> ReadApart:
+def bisecting_read(record_ids: Sequence[str], read: Callable[[list[str]], Rows], batch: int) -> BisectedRead:
     """Read the records in batches with `read`, which raises the session's errors.
 
     Takes at most two requests for each of `MOST_FAILURES` beside one a batch. An error that speaks of all records is
     raised at once.
     """
-    found = ReadApart()
+    found = BisectedRead()
     unique = list(dict.fromkeys(record_ids))
     waiting = deque(unique[start : start + batch] for start in range(0, len(unique), batch))
     failures = 0
@@ -58,7 +58,7 @@ def read_apart(record_ids: Sequence[str], read: Callable[[list[str]], Rows], bat
                 raise
             failures += 1
             if not found.rows and failures >= PATIENCE:
-                return ReadApart(refused=dict.fromkeys(unique, error))
+                return BisectedRead(refused=dict.fromkeys(unique, error))
             if len(some) == 1:
                 found.refused[some[0]] = error
             elif failures > MOST_FAILURES:

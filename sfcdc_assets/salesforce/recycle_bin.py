@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.salesforce.bisecting_read import ReadApart, read_apart
+from sfcdc_assets.salesforce.bisecting_read import BisectedRead, bisecting_read
 from sfcdc_assets.salesforce.query import query_rows
 from sfcdc_assets.salesforce.retrieve import TRIES_BEFORE_SPLITTING
 from sfcdc_assets.salesforce.session import OrgSession
@@ -36,14 +36,14 @@ class ChangedWhileRead(SfcdcError):
         )
 
 
-def deleted_records(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str]) -> ReadApart:
+def deleted_records(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str]) -> BisectedRead:
     """Return the records of these ids that a query sees, by id, the deleted ones among them; the others are None.
 
     `fields` has the Id. Of an object that is too wide for one address the few `TELLING` fields are asked for first, and
     the others, in parts, of the records that are there. Raises the session's errors.
     """
     if not ids:
-        return ReadApart()
+        return BisectedRead()
     room = _ids_beside(session, entity, fields)
     if room >= min(len(set(ids)), IDS_BESIDE_FIELDS):
         return _read(session, entity, ids, fields, room)
@@ -59,15 +59,15 @@ def deleted_records(session: OrgSession, entity: str, ids: Sequence[str], fields
     return found
 
 
-def _read(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str], batch: int) -> ReadApart:
+def _read(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str], batch: int) -> BisectedRead:
     def read(some: list[str]) -> dict[str, dict[str, Any] | None]:
         rows = query_rows(session, _soql(entity, fields, some), include_deleted=True, tries=TRIES_BEFORE_SPLITTING)
         return {**dict.fromkeys(some), **{str(row["Id"]): row for row in rows}}
 
-    return read_apart(ids, read, batch)
+    return bisecting_read(ids, read, batch)
 
 
-def _add(found: ReadApart, part: ReadApart, entity: str, there: Sequence[str]) -> None:
+def _add(found: BisectedRead, part: BisectedRead, entity: str, there: Sequence[str]) -> None:
     """Put more fields of the records that are `there` to those found before; a record that lacks them is taken out."""
     for record_id in there:
         before, more = found.rows[record_id], part.rows.get(record_id)

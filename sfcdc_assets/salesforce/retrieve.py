@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sfcdc_assets.runtime.errors import counted
-from sfcdc_assets.salesforce.bisecting_read import ReadApart, read_apart
+from sfcdc_assets.salesforce.bisecting_read import BisectedRead, bisecting_read
 from sfcdc_assets.salesforce.errors import EntityNotReadable, QueryRefused, RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.session import OrgSession
 
@@ -18,13 +18,13 @@ _ENTITY_REFUSALS = frozenset(
 )
 
 
-def retrieve(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str]) -> ReadApart:
+def retrieve(session: OrgSession, entity: str, ids: Sequence[str], fields: Sequence[str]) -> BisectedRead:
     """Fields of living records as JSON values by id (as given), None where the org has no such record for the user.
 
     A deleted record is None too. A batch that is too long or too slow for the org, or that one record spoils, is split
     in halves. One unknown field name refuses the whole call: `QueryRefused`. Raises `EntityNotReadable`.
     """
-    return read_apart(ids, lambda some: _one_call(session, entity, some, fields), MOST_IDS_PER_CALL)
+    return bisecting_read(ids, lambda some: _one_call(session, entity, some, fields), MOST_IDS_PER_CALL)
 
 
 def _one_call(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.salesforce.bisecting_read import MOST_FAILURES, PATIENCE, read_apart
+from sfcdc_assets.salesforce.bisecting_read import MOST_FAILURES, PATIENCE, bisecting_read
 from sfcdc_assets.salesforce.errors import ApiLimitReached, OrgUnavailable, QueryRefused, UnexpectedAnswer
 
 ERRORS = (
@@ -45,7 +45,7 @@ def ids(number):
 @pytest.mark.parametrize("bad", ["0000", "0777", "1999"])
 def test_one_of_two_thousand_is_found_by_two_dozen_requests(error, bad):
     source = Source([bad], error)
-    found = read_apart(ids(2000), source, 2000)
+    found = bisecting_read(ids(2000), source, 2000)
     assert found.refused == {bad: error}
     assert found.rows.keys() == {*ids(2000)} - {bad}
     assert source.requests <= 1 + 2 * 11
@@ -55,7 +55,7 @@ def test_one_of_two_thousand_is_found_by_two_dozen_requests(error, bad):
 def test_every_record_is_read_or_refused_or_left_and_requests_are_bounded(number, spoiling, batch):
     wanted = ids(number)
     source = Source({f"{n:04}" for n in spoiling})
-    found = read_apart(wanted, source, batch)
+    found = bisecting_read(wanted, source, batch)
     assert sorted([*found.rows, *found.refused, *found.left]) == wanted
     assert not source.spoiling & found.rows.keys()
     assert source.requests <= -(-number // batch) + 2 * MOST_FAILURES
@@ -65,7 +65,7 @@ def test_what_is_left_because_too_much_failed_is_read_the_next_time():
     source = Source(ids(2000)[::40])
     wanted = ids(2000)
     for _ in range(20):
-        found = read_apart(wanted, source, 2000)
+        found = bisecting_read(wanted, source, 2000)
         assert found.rows or found.refused
         wanted = list(found.left)
         if not wanted:
@@ -75,7 +75,7 @@ def test_what_is_left_because_too_much_failed_is_read_the_next_time():
 
 def test_an_org_that_answers_nothing_is_asked_a_few_times_only():
     source = Source(ids(2000))
-    found = read_apart(ids(2000), source, 2000)
+    found = bisecting_read(ids(2000), source, 2000)
     assert found.refused.keys() == {*ids(2000)}
     assert source.requests == PATIENCE
 
@@ -84,5 +84,5 @@ def test_an_org_that_answers_nothing_is_asked_a_few_times_only():
 def test_an_error_that_speaks_of_all_records_is_raised_at_once(error):
     source = Source(["0001"], error)
     with pytest.raises(type(error)):
-        read_apart(ids(2000), source, 2000)
+        bisecting_read(ids(2000), source, 2000)
     assert source.requests == 1

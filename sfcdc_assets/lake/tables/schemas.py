@@ -20,7 +20,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.batch.header_columns import UTC_TIMESTAMP
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
-from sfcdc_assets.lake.tables.request_failures import InVain
+from sfcdc_assets.lake.tables.request_failures import FailuresInARow
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.salesforce.object_description import ObjectDescription
@@ -114,8 +114,8 @@ class Schemas:
         pauses grow from 5 seconds to an hour, for each subject by itself and over any number of processes."""
         return now_ms >= self._in_vain(subject).until_ms(FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
-    def _in_vain(self, subject: str) -> InVain:
-        return InVain.of((self._table.transaction_version(_waits(subject)) if self._table else None) or 0)
+    def _in_vain(self, subject: str) -> FailuresInARow:
+        return FailuresInARow.of((self._table.transaction_version(_waits(subject)) if self._table else None) or 0)
 
     def described_at(self, entity: str) -> int:
         """Return when the entity was last described, whether or not it had changed (epoch ms, UTC); 0 if it never
