@@ -36,7 +36,7 @@ class RefusedBefore(SfcdcError):
         )
 
 
-class KeptPause:
+class DurablePause:
     """What the org refused to the login of these settings. `what`: in words; `of`: by which errors; `backoff`: how long
     the pauses are."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sfcdc_assets.lake.errors import StoreRefused, StoreUnavailable, TableNotWritten, WarehouseNotWritable
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.durable_pause import KeptPause
+from sfcdc_assets.landing.durable_pause import DurablePause
 from sfcdc_assets.org_connection.same_organization import WrongOrganization
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -81,7 +81,7 @@ class RetryPause:
     """The pause of one channel; another channel has another one. Not for several threads at once. `kept`: what of it
     other processes are to know."""
 
-    def __init__(self, kept: KeptPause | None = None) -> None:
+    def __init__(self, kept: DurablePause | None = None) -> None:
         self._kept = kept
         self._is_first_try = True
         self._kind: _Pauses | None = None
@@ -129,8 +129,8 @@ class RetryPause:
         return again
 
 
-def kept_pauses(warehouse: Warehouse, settings: Settings, channel: str) -> tuple[RetryPause, RetryPause]:
+def durable_pauses(warehouse: Warehouse, settings: Settings, channel: str) -> tuple[RetryPause, RetryPause]:
     """Return those of the login and of a channel's stream which other processes with these settings know of."""
-    login = KeptPause(warehouse, settings, "the login", (LoginRefused,), _LOGIN)
-    stream = KeptPause(warehouse, settings, f"reading {channel}", (*_OF_THE_TOKEN, DeliveryLimitReached), _TOKEN)
+    login = DurablePause(warehouse, settings, "the login", (LoginRefused,), _LOGIN)
+    stream = DurablePause(warehouse, settings, f"reading {channel}", (*_OF_THE_TOKEN, DeliveryLimitReached), _TOKEN)
     return RetryPause(login), RetryPause(stream)

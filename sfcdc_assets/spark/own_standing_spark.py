@@ -19,7 +19,7 @@ from sfcdc_assets.spark import standing
 from sfcdc_assets.spark.process import SparkProcess
 
 
-class KeptSpark:
+class OwnStandingSpark:
     """Call `look` with each tick, and `end` at the end of the process; killed, the child sees that itself."""
 
     def __init__(self, process: SparkProcess | None = None) -> None:

@@ -50,7 +50,7 @@ class Connection(Protocol):
 AnyCall = TypeVar("AnyCall", bound=OpenCall)
 
 
-class KeptSubscription(ABC, Generic[AnyCall]):
+class ReconnectingSubscription(ABC, Generic[AnyCall]):
     """The subscription to one channel, from where `progress` is on (see `streams.transport.Subscription`).
 
     A protocol says how a call is begun (`_begin`), what may be on its way (`outstanding`, `top_up`), how its silence is

@@ -24,7 +24,7 @@ END_SECONDS = 3.0
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class KeptText:
+class CachedText:
     """What `compute` returned, for `KEPT_SECONDS`. Who asks while it is computed waits for it."""
 
     def __init__(self, compute: Callable[[], str]) -> None:
@@ -44,7 +44,7 @@ class KeptText:
 def metrics_app(compute: Callable[[], str], hosts: Collection[str]) -> Starlette:
     """Return the application. It answers under these host names alone, and 503 with the reason when the text cannot be
     computed."""
-    text = KeptText(compute)
+    text = CachedText(compute)
 
     def metrics(_request: Request) -> PlainTextResponse:
         try:

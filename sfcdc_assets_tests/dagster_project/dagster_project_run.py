@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from sfcdc_assets.orchestration.sensors.channel import KEPT_SPARK
+from sfcdc_assets.orchestration.sensors.channel import OWN_SPARK
 
 DOOR, DOWNSTREAM = dg.AssetKey(["salesforce", "opportunity"]), dg.AssetKey("pipeline_by_stage")
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -20,7 +20,7 @@ SECONDS = 420
 
 def main() -> None:
     """Until the entity's asset is there, and what follows it."""
-    KEPT_SPARK.end()  # each run has its own here
+    OWN_SPARK.end()  # each run has its own here
     defs = dg.load_from_defs_folder(path_within_project=Path(sys.argv[1]))
     Path(sys.argv[2]).mkdir()
     with dg.DagsterInstance.local_temp(sys.argv[2]) as instance:

@@ -11,7 +11,7 @@ import pytest
 
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark import standing
-from sfcdc_assets.spark.own_standing_spark import KeptSpark, is_wanted
+from sfcdc_assets.spark.own_standing_spark import OwnStandingSpark, is_wanted
 from sfcdc_assets.spark.process import SparkProcess
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
@@ -35,7 +35,7 @@ def process(folder: Path) -> Iterator[SparkProcess]:
 
 
 def test_the_first_tick_starts_it_and_the_next_ones_leave_it_alone(folder: Path, process: SparkProcess) -> None:
-    kept = KeptSpark(process)
+    kept = OwnStandingSpark(process)
     kept.look(load_settings())
     started = folder / "started"
     eventually(lambda: started.exists() and started.read_text(), "the child to start")
@@ -57,10 +57,10 @@ def test_it_is_not_started_beside_one_that_is_there_or_being_started(
     with socket.create_server((standing.ADDRESS, 0)) as server:
         at = server.getsockname()[1] if port is None else port
         standing.write(load_settings().spark_standing, standing.StandingSpark(at, "", os.getpid(), "other code"))
-        KeptSpark(process).look(load_settings())
+        OwnStandingSpark(process).look(load_settings())
         assert process.process is None
     standing.forget(load_settings().spark_standing, os.getpid())
-    KeptSpark(process).look(load_settings())
+    OwnStandingSpark(process).look(load_settings())
     assert process.is_running
 
 

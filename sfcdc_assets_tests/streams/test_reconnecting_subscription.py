@@ -12,7 +12,7 @@ from sfcdc_assets.streams.backoff import Backoff
 from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart
 from sfcdc_assets.streams.errors import AuthenticationRefused, ReplayIdRefused, TokenExpired, TransportUnavailable
 from sfcdc_assets.streams.open_call import Arrival, OpenCall
-from sfcdc_assets.streams.reconnecting_subscription import KeptSubscription
+from sfcdc_assets.streams.reconnecting_subscription import ReconnectingSubscription
 from sfcdc_assets.streams.resume import StreamProgress
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -79,7 +79,7 @@ class Service:
         self.said.append("refreshed")
 
 
-class Subscription(KeptSubscription[ScriptedCall]):
+class Subscription(ReconnectingSubscription[ScriptedCall]):
     _connection: Service
 
     @property

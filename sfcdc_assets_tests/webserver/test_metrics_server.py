@@ -11,7 +11,7 @@ import requests
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.errors import PortInUseError, SfcdcError
-from sfcdc_assets.webserver.metrics import KEPT_SECONDS, KeptText, metrics_app, serving
+from sfcdc_assets.webserver.metrics import KEPT_SECONDS, CachedText, metrics_app, serving
 from sfcdc_assets.webserver.same_origin import LOOPBACK
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 
@@ -71,7 +71,7 @@ def test_it_is_computed_once_in_fifteen_seconds_however_many_ask() -> None:
 
     moved = Moved()
     with clock.using(moved), ThreadPoolExecutor(8) as threads:
-        text = KeptText(compute)
+        text = CachedText(compute)
         asked = [threads.submit(text) for _ in range(20)]
         goes_on.set()
         assert {each.result(BOUND_SECONDS) for each in asked} == {"1"}

@@ -25,7 +25,7 @@ from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.settings.channel_kinds import feeds_entities, folder_of, is_polled, kind_of
-from sfcdc_assets.spark.own_standing_spark import KeptSpark
+from sfcdc_assets.spark.own_standing_spark import OwnStandingSpark
 
 INTERVAL_SECONDS = 1
 """Less than the five seconds of the daemon's loop, which looks at each sensor once: with as much as these, a tick that
@@ -36,10 +36,10 @@ after which Dagster calls the code server unreachable."""
 
 OPEN_CHANNELS = OpenChannels(lands_between_ticks=True)
 """Those of this process's sensors."""
-KEPT_SPARK = KeptSpark()
+OWN_SPARK = OwnStandingSpark()
 """For the runs that they ask for."""
 atexit.register(OPEN_CHANNELS.close)
-atexit.register(KEPT_SPARK.end)
+atexit.register(OWN_SPARK.end)
 
 
 def build_channel_sensor(
@@ -74,7 +74,7 @@ def build_channel_sensor(
     def poll(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         warehouse, settings = assets.warehouse(), assets.settings()
         if has_changes:
-            KEPT_SPARK.look(settings)  # first of all: it starts while the channel is read
+            OWN_SPARK.look(settings)  # first of all: it starts while the channel is read
         with unanswered_at_most(UnansweredTime(REST_SECONDS)):
             opened = OPEN_CHANNELS.of(channel, warehouse, settings, partial(assets.connect, warehouse), assets.begins)
             try:

@@ -16,7 +16,7 @@ from types import TracebackType
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
-from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, kept_pauses
+from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN, RetryPause, durable_pauses
 from sfcdc_assets.landing.run_lander import land_by
 from sfcdc_assets.orchestration.sensors.open_channel import ChannelInUse, OpenChannel
 from sfcdc_assets.org_connection.open_org import open_org
@@ -143,7 +143,7 @@ class OpenChannels:
             same = (each.login for each in self._pauses.values() if each.settings == settings)
             login, stream = RetryPause(), RetryPause()
             if not self._tries_at_once:
-                login, stream = kept_pauses(warehouse, settings, key[1])
+                login, stream = durable_pauses(warehouse, settings, key[1])
             found = Pauses(settings, next(same, None) or login, stream)
             self._pauses[key] = found
         return found

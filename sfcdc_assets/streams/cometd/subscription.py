@@ -20,7 +20,7 @@ from sfcdc_assets.streams.cometd.errors import CometdUnavailable, EndedByService
 from sfcdc_assets.streams.cometd.replies import RETRY, Refusal
 from sfcdc_assets.streams.delivered_event import DeliveredEvent, ReplayStart, with_replay_ids
 from sfcdc_assets.streams.open_call import Arrival, OpenCall
-from sfcdc_assets.streams.reconnecting_subscription import KeptSubscription
+from sfcdc_assets.streams.reconnecting_subscription import ReconnectingSubscription
 
 _CHANGE_HEADER = "ChangeEventHeader"
 
@@ -145,7 +145,7 @@ class LongPoll(OpenCall):
         return None
 
 
-class CometdSubscription(KeptSubscription[LongPoll]):
+class CometdSubscription(ReconnectingSubscription[LongPoll]):
     """The subscription to one channel, from where `progress` is on (see `streams.transport.Subscription`)."""
 
     _connection: CometdConnection

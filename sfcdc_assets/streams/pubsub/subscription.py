@@ -6,14 +6,14 @@ from sfcdc_assets.streams.delivered_event import ReplayStart
 from sfcdc_assets.streams.pubsub.channel import UNARY_DEADLINE_SECONDS, PubSubConnection
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable, Refusal, TopicNotPermitted
 from sfcdc_assets.streams.pubsub.fetch_stream import FetchStream
-from sfcdc_assets.streams.reconnecting_subscription import KeptSubscription
+from sfcdc_assets.streams.reconnecting_subscription import ReconnectingSubscription
 from sfcdc_assets.streams.resume import StreamProgress
 
 MOST_OUTSTANDING = 100
 """The service's cap on the events asked for and not yet delivered, over all requests of a call."""
 
 
-class PubSubSubscription(KeptSubscription[FetchStream]):
+class PubSubSubscription(ReconnectingSubscription[FetchStream]):
     """The subscription to one topic, from where `progress` is on (see `streams.transport.Subscription`).
 
     The first `take` begins the call. No more than `batch` events (at most 100) are asked for and not yet taken: every
