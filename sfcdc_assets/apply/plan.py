@@ -39,7 +39,7 @@ from sfcdc_assets.lake.tables import current_state, snapshots
 from sfcdc_assets.lake.tables.current_state import id_ranges
 from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, blocking_suspects
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
-from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBack
+from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows
 from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS, OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.timeline.timeline import OrgRead
 
@@ -56,7 +56,7 @@ class BatchPlan:
 
     batch: Batch
     snapshots: tuple[CompleteSnapshot, ...]
-    read_backs: tuple[ReadBack, ...]
+    read_backs: tuple[ReadBackRows, ...]
     org_reads: tuple[OrgRead, ...]
     roll_back_to: int | None
     entity_suspect: SuspectEntity | None
@@ -130,7 +130,7 @@ def _blocked_from(
     suspects: Sequence[OpenSuspect],
     complete: Sequence[CompleteSnapshot],
     new: Sequence[CompleteSnapshot],
-    read_backs: Sequence[ReadBack],
+    read_backs: Sequence[ReadBackRows],
 ) -> list[int]:
     """Positions before the events that were blocked until now and that a reading answers: they become versions.
 
@@ -264,7 +264,7 @@ def _of_snapshots(
 def org_reads_in_order(
     complete: Sequence[CompleteSnapshot],
     new: Sequence[CompleteSnapshot],
-    read_backs: Sequence[ReadBack],
+    read_backs: Sequence[ReadBackRows],
     suspected: Sequence[int],
 ) -> tuple[OrgRead, ...]:
     """Return new snapshots and read-backs in the order of their watermarks, those of one watermark in that of their

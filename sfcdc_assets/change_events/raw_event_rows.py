@@ -55,7 +55,7 @@ other, by its replay id and contents; it is null for an event that `raw_events` 
 
 
 @dataclass(frozen=True)
-class Landed:
+class LandedRows:
     """Rows for `raw_events` and `quarantine`, and the place to commit together with them."""
 
     rows: pa.Table
@@ -70,7 +70,7 @@ def land(
     *,
     resume: ResumePoint,
     complete: bool,
-) -> Landed:
+) -> LandedRows:
     """Give each event its position and header columns.
 
     `schema_of` maps a schema id to its Avro schema, None when it is not known: a header in Avro is then read with the
@@ -108,7 +108,7 @@ def land(
         complete_position=last if complete else completed_by(checkpoint, positions[readable].tolist(), keys),
         open_from=open_from(checkpoint, events, resume),
     )
-    return Landed(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
+    return LandedRows(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
 
 
 def completed_by(checkpoint: StreamCheckpoint, positions: Sequence[int], keys: Sequence[str]) -> int:

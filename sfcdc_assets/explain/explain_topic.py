@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from sfcdc_assets.event_channels.push_topics.known_record import Known, Stamp, Standing
+from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord, Stamp, Standing
 from sfcdc_assets.event_channels.push_topics.state_rows import CARRIED, ID, columns_of, field_columns, stamp_of_event
 from sfcdc_assets.event_channels.push_topics.value_chain import LEFT, READ, Link, Observation, reads_of, value_chain
 from sfcdc_assets.explain.explain_event import opened
@@ -45,7 +45,7 @@ def explain_topic_record(warehouse: Warehouse, channel: str, record_id: str, fie
         raise NotExplained.no_record(channel, folder_of(channel), record_id)
     columns = _columns(events, state, channel, field)
     applied = state.applied(channel) if state else 0
-    observations = [*_observations(rows, list(columns)), *reads_of(known or Known())]
+    observations = [*_observations(rows, list(columns)), *reads_of(known or KnownRecord())]
     commits = landing_commits(warehouse, table_of(channel), channel, [row["position"] for row in rows])
     by_position = {row["position"]: row for row in rows}
     of_record = list(_suspects(warehouse, channel, events, known, [row for row in rows if row["position"] > applied]))
@@ -119,7 +119,7 @@ def _suspects(
     warehouse: Warehouse,
     channel: str,
     events: EventTable,
-    known: Known | None,
+    known: KnownRecord | None,
     not_folded: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
     """Yield why the record's values may not be those that it has in the org."""

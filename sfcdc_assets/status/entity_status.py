@@ -37,7 +37,7 @@ OF_COLUMNS = (current_state.LAYER, history.LAYER, snapshots.LAYER)
 
 
 @dataclass(frozen=True)
-class Landed:
+class LandedStatus:
     """What was landed: `raw_events`, if it is there, and in it, by configured channel in their order, the last position
     of each entity; `now_ms` as epoch ms."""
 
@@ -70,7 +70,7 @@ class EntityLook:
 def look_at(
     warehouse: Warehouse,
     entity: str,
-    landed: Landed,
+    landed: LandedStatus,
     of_events: TableDamaged | None,
     privacy: Privacy,
     compounds_of: Callable[[str], Compounds],
@@ -105,7 +105,7 @@ def size_of(table: Table) -> TableSize:
     return TableSize(table.count(), len(files), int(files["size_bytes"].sum() or 0))
 
 
-def _status(warehouse: Warehouse, entity: str, tables: Mapping[str, Table], of: Landed) -> EntityStatus:
+def _status(warehouse: Warehouse, entity: str, tables: Mapping[str, Table], of: LandedStatus) -> EntityStatus:
     landed = of.last
     taken = Snapshots(tables[snapshots.LAYER]) if snapshots.LAYER in tables else None
     standing = taken.standing() if taken else None

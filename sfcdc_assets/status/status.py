@@ -37,7 +37,7 @@ from sfcdc_assets.schema_evolution.table_columns import compounds, private_colum
 from sfcdc_assets.settings.channel_kinds import POLLED, feeds_entities
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.status.channel_status import channel_status, event_table_status
-from sfcdc_assets.status.entity_status import EntityLook, Landed, look_at, size_of, topic_statuses
+from sfcdc_assets.status.entity_status import EntityLook, LandedStatus, look_at, size_of, topic_statuses
 from sfcdc_assets.status.status_report import (
     AllowanceStatus,
     CutStatus,
@@ -75,7 +75,7 @@ def status_of(warehouse: Warehouse, settings: Settings) -> WarehouseStatus:
     # Rules are compared with every column of every schema, so schemas are read only where there are rules.
     schemas = damaged.unless(lambda: Schemas(warehouse)) if privacy != NOTHING_PRIVATE else None
     names = sorted({name for layer in LAYERS for name in warehouse.entities(layer)})
-    looks = _looks(warehouse, names, Landed(events, landed, now_ms), privacy, schemas)
+    looks = _looks(warehouse, names, LandedStatus(events, landed, now_ms), privacy, schemas)
     sound = {name: look for name, look in looks.items() if not look.damage}
     entities = _entities(warehouse, looks, changes, damaged)
     topics = damaged.unless(lambda: tuple(topic_statuses(warehouse, of_events)))
@@ -180,7 +180,7 @@ def _formulas(warehouse: Warehouse, settings: Settings) -> dict[str, FormulaStat
 def _looks(
     warehouse: Warehouse,
     names: Sequence[str],
-    landed: Landed,
+    landed: LandedStatus,
     privacy: Privacy,
     schemas: Schemas | None,
 ) -> dict[str, EntityLook]:

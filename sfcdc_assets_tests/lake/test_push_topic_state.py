@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, Known, Stamp, join
+from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, KnownRecord, Stamp, join
 from sfcdc_assets.event_channels.push_topics.state_rows import (
     columns_of,
     known_of_events,
@@ -27,8 +27,8 @@ FIELDS = [pa.field("Id", pa.string()), pa.field("Name", pa.string()), pa.field("
 A, B = "001000000000001AAA", "001000000000002AAA"
 
 
-def reported(created: int, kind: str = "updated", position: int = 1, **values: object) -> Known:
-    return Known.of_notification(Stamp.of_notification(created, str(position).encode(), position), kind, values)
+def reported(created: int, kind: str = "updated", position: int = 1, **values: object) -> KnownRecord:
+    return KnownRecord.of_notification(Stamp.of_notification(created, str(position).encode(), position), kind, values)
 
 
 KNOWN = st.lists(
@@ -41,8 +41,8 @@ KNOWN = st.lists(
             Name=st.none() | st.text(max_size=3),
             Closed__c=st.none() | st.dates(date(2000, 1, 1)),
         ),
-        st.builds(lambda at: Known.of_read(BEFORE_ALL.read_after(at), {"Name": "r"}), st.integers(1, 9)),
-        st.builds(lambda at: Known.of_absence(BEFORE_ALL.read_after(at)), st.integers(1, 9)),
+        st.builds(lambda at: KnownRecord.of_read(BEFORE_ALL.read_after(at), {"Name": "r"}), st.integers(1, 9)),
+        st.builds(lambda at: KnownRecord.of_absence(BEFORE_ALL.read_after(at)), st.integers(1, 9)),
     ),
     min_size=1,
     max_size=5,
@@ -51,7 +51,7 @@ KNOWN = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(KNOWN)
-def test_what_a_row_holds_is_all_that_was_known(known: Known) -> None:
+def test_what_a_row_holds_is_all_that_was_known(known: KnownRecord) -> None:
     (row,) = state_rows({A: known}, state_schema(FIELDS)).to_pylist()
     assert known_of_row(row) == known
 

@@ -16,7 +16,7 @@ from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION
 from sfcdc_assets.apply.plan import org_reads_in_order
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
-from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBack
+from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows
 from sfcdc_assets.timeline.read_rows import read_schema
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
 from sfcdc_assets.timeline.timeline import OrgRead, Timeline
@@ -231,7 +231,7 @@ class Tables:
             tuple(CompleteSnapshot(each.number, each.reading.watermark, (), each.after_read_back) for each in some)
             for some in (self.snapshots, new)
         )
-        known = tuple(ReadBack(each.number, each.reading.watermark, frozenset()) for each in backs)
+        known = tuple(ReadBackRows(each.number, each.reading.watermark, frozenset()) for each in backs)
         rows = {("s", each.number): each.rows for each in new} | {("r", each.number): each.rows for each in backs}
         placed = []
         for each in org_reads_in_order(complete, fresh, known, suspected):

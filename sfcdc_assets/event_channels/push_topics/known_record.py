@@ -59,7 +59,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownRecord:
     """All that is known of one record: value and stamp by column, the standing, and the newest notification's kind."""
 
     values: Mapping[str, tuple[Stamp, Any]] = field(default_factory=dict)
@@ -67,28 +67,30 @@ class Known:
     notified: tuple[Stamp, str] | None = None
 
     @classmethod
-    def of_notification(cls, stamp: Stamp, kind: str, values: Mapping[str, Any]) -> Known:
+    def of_notification(cls, stamp: Stamp, kind: str, values: Mapping[str, Any]) -> KnownRecord:
         """`kind`: created, updated, deleted or undeleted; `values`: those that the notification carries, by column."""
         standing = Standing.DELETED if kind == "deleted" else Standing.THERE
         return cls({name: (stamp, value) for name, value in values.items()}, (stamp, standing), (stamp, kind))
 
     @classmethod
-    def of_read(cls, stamp: Stamp, values: Mapping[str, Any]) -> Known:
+    def of_read(cls, stamp: Stamp, values: Mapping[str, Any]) -> KnownRecord:
         """Return a record that the topic's query found so."""
         return cls({name: (stamp, value) for name, value in values.items()}, (stamp, Standing.THERE))
 
     @classmethod
-    def of_absence(cls, stamp: Stamp) -> Known:
+    def of_absence(cls, stamp: Stamp) -> KnownRecord:
         """Return a record that the topic's query did not find."""
         return cls({}, (stamp, Standing.LEFT))
 
-    def joined(self, other: Known) -> Known:
+    def joined(self, other: KnownRecord) -> KnownRecord:
         """Return what both together know."""
         values = dict(self.values)
         for name, observed in other.values.items():
             values[name] = _newer(values.get(name, observed), observed)
         notified = [each for each in (self.notified, other.notified) if each is not None]
-        return Known(values, _newer(self.standing, other.standing), max(notified, key=_stamp) if notified else None)
+        return KnownRecord(
+            values, _newer(self.standing, other.standing), max(notified, key=_stamp) if notified else None
+        )
 
     @property
     def left_at_ms(self) -> int | None:
@@ -106,9 +108,9 @@ class Known:
         return {name: value for name, (_, value) in self.values.items()}
 
 
-def join(observations: Iterable[Known]) -> Known:
+def join(observations: Iterable[KnownRecord]) -> KnownRecord:
     """Return what they know together; nothing of none."""
-    return reduce(Known.joined, observations, Known())
+    return reduce(KnownRecord.joined, observations, KnownRecord())
 
 
 def _newer(one: tuple[Stamp, Any], other: tuple[Stamp, Any]) -> tuple[Stamp, Any]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import SALESFORCE_TYPE_METADATA
-from sfcdc_assets.event_channels.push_topics.known_record import Known, Stamp, Standing, join
+from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord, Stamp, Standing, join
 from sfcdc_assets.runtime.times import epoch_ms, utc_or_none
 from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES
 
@@ -53,10 +53,10 @@ def state_schema(fields: Sequence[pa.Field]) -> pa.Schema:
     return pa.schema([own, *(field for field in fields if field.name != ID), *STATE_COLUMNS])
 
 
-def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Known]:
+def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, KnownRecord]:
     """Record id -> what these rows of `push_topic_events` tell together. `names`: its columns of fields. A row that
     names no record, because its message could not be read, tells nothing: `_problem` in its table says why."""
-    found: dict[str, list[Known]] = {}
+    found: dict[str, list[KnownRecord]] = {}
     for row in rows:
         record_id, kind = row[ID], row["event_type"]
         if record_id is None or kind is None:
@@ -64,7 +64,7 @@ def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> 
         stamp = stamp_of_event(row)
         carried = columns_of(row[CARRIED] or (), names)
         values = {name: row[name] for name in carried if name != ID}
-        found.setdefault(record_id, []).append(Known.of_notification(stamp, kind, values))
+        found.setdefault(record_id, []).append(KnownRecord.of_notification(stamp, kind, values))
     return {record_id: join(known) for record_id, known in found.items()}
 
 
@@ -82,7 +82,7 @@ def columns_of(fields: Iterable[str], names: Sequence[str]) -> list[str]:
     return [name for name in names if name.lower() in wanted]
 
 
-def known_of_row(row: Mapping[str, Any]) -> Known:
+def known_of_row(row: Mapping[str, Any]) -> KnownRecord:
     """Return what a row of `push_topic_state` knows."""
     stamps = json.loads(row["_stamps"])
     values = {name: (_stamp(stamp), row[name]) for stamp, names in stamps["values"] for name in names}
@@ -94,17 +94,17 @@ def known_of_row(row: Mapping[str, Any]) -> Known:
             None if created is None else epoch_ms(created), row["_replay_id"], row["_position"]
         )
         notified = (stamp, row["_event_type"])
-    return Known(values, (_stamp(stamps["standing"]), standing), notified)
+    return KnownRecord(values, (_stamp(stamps["standing"]), standing), notified)
 
 
-def state_rows(known: Mapping[str, Known], schema: pa.Schema) -> pa.Table:
+def state_rows(known: Mapping[str, KnownRecord], schema: pa.Schema) -> pa.Table:
     """Return the rows of these records, in the order of their ids; the table has a column for each field that is
     known."""
     rows = [_row(record_id, known[record_id]) for record_id in sorted(known)]
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def _row(record_id: str, known: Known) -> dict[str, Any]:
+def _row(record_id: str, known: KnownRecord) -> dict[str, Any]:
     by_stamp: dict[Stamp, list[str]] = {}
     for name, (stamp, _) in sorted(known.values.items()):
         by_stamp.setdefault(stamp, []).append(name)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfcdc_assets.event_channels.push_topics.known_record import Known, Stamp, Standing
+from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord, Stamp, Standing
 
 READ, LEFT = "read", "left"
 """Kinds of observations that are no notifications: the topic's query found the record, or did not find it any more."""
@@ -41,7 +41,7 @@ class Link:
     until: Observation | None = None
 
 
-def reads_of(known: Known) -> list[Observation]:
+def reads_of(known: KnownRecord) -> list[Observation]:
     """Return what is left of reads in what is known of a record."""
     values: dict[Stamp, dict[str, Any]] = {}
     for name, (stamp, value) in known.values.items():

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sfcdc_assets.event_channels.event_rows import event_rows, missing_columns
-from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, Known, Stamp, Standing
+from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, KnownRecord, Stamp, Standing
 from sfcdc_assets.event_channels.push_topics.org_topics import org_topics
 from sfcdc_assets.event_channels.push_topics.state_rows import (
     CARRIED,
@@ -63,11 +63,11 @@ class TopicMissing(SfcdcError):
 
 @dataclass(frozen=True)
 class TopicRead:
-    """What the query found, by record id: as good as any observation (`Known`), with the stamp of the read. `fields`:
-    the columns that the values go to."""
+    """What the query found, by record id: as good as any observation (`KnownRecord`), with the stamp of the read.
+    `fields`: the columns that the values go to."""
 
     stamp: Stamp
-    found: Mapping[str, Known]
+    found: Mapping[str, KnownRecord]
     fields: tuple[pa.Field, ...]
 
 
@@ -88,7 +88,7 @@ def read_topic(
     # Who looked for the channel's place before its first notification has made the table without them.
     begun = pa.unify_schemas([events.table.schema, own_columns])
     stamp = _newest(events, channel, now_ms - int(visibility_seconds * 1000)).read_after(now_ms)
-    found: dict[str, Known] = {}
+    found: dict[str, KnownRecord] = {}
     fields: dict[str, pa.Field] = {}
     erased = erased_records(warehouse)
     for rows, schema in _typed_rows(org, channel, known[0].topic.query, begun):
@@ -98,7 +98,7 @@ def read_topic(
             if erased.keeps_out(row[ID]):
                 continue
             values = {name: row[name] for name in columns_of(row[CARRIED], names) if name != ID}
-            found[row[ID]] = Known.of_read(stamp, values)
+            found[row[ID]] = KnownRecord.of_read(stamp, values)
     return TopicRead(stamp, found, tuple(fields.values()))
 
 
@@ -210,11 +210,11 @@ def _state(warehouse: Warehouse, channel: str, read: TopicRead) -> PushTopicStat
     return PushTopicState.open_or_create(warehouse, folder_of(channel), read.fields)
 
 
-def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[TopicReport, dict[str, Known]]:
+def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[TopicReport, dict[str, KnownRecord]]:
     """Return what a read says beside the rows, and the records whose rows it changes, as they are known with it."""
     topic = folder_of(channel)
     counts = dict.fromkeys(("in_table", "left", "returned", "added", "changed", "in_motion"), 0)
-    changed: dict[str, Known] = {}
+    changed: dict[str, KnownRecord] = {}
     differences: list[Difference] = []
     unmet = dict(read.found)
     for part in state.batches():
@@ -222,9 +222,9 @@ def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[Top
             observed = unmet.pop(record_id, None)
             counts["in_table"] += known.standing[1] is Standing.THERE
             counts["in_motion"] += known.standing[0] > read.stamp
-            kind = _difference(known, observed or Known.of_absence(read.stamp))
+            kind = _difference(known, observed or KnownRecord.of_absence(read.stamp))
             if kind is not None:
-                joined = known.joined(observed or Known.of_absence(read.stamp))
+                joined = known.joined(observed or KnownRecord.of_absence(read.stamp))
                 counts[kind] += 1
                 changed[record_id] = joined
                 differences += _described(topic, record_id, kind, known, joined)
@@ -239,7 +239,7 @@ def _compared(state: PushTopicState, channel: str, read: TopicRead) -> tuple[Top
     return report, changed
 
 
-def _difference(known: Known, observed: Known) -> str | None:
+def _difference(known: KnownRecord, observed: KnownRecord) -> str | None:
     """Return how what is known with an observation differs from what was known without it, if it does."""
     joined = known.joined(observed)
     before, after = known.standing[1], joined.standing[1]
@@ -250,7 +250,7 @@ def _difference(known: Known, observed: Known) -> str | None:
     return "changed" if joined.plain_values() != known.plain_values() else None
 
 
-def _described(topic: str, record_id: str, kind: str, known: Known, joined: Known) -> Iterator[Difference]:
+def _described(topic: str, record_id: str, kind: str, known: KnownRecord, joined: KnownRecord) -> Iterator[Difference]:
     difference = partial(Difference, topic, record_id)
     if kind == "left":
         yield difference(None, None, None, LEFT)

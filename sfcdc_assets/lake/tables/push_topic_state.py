@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfcdc_assets.event_channels.push_topics.known_record import Known
+from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord
 from sfcdc_assets.event_channels.push_topics.state_rows import (
     ID,
     STATE_COLUMNS,
@@ -58,14 +58,14 @@ class PushTopicState:
         """Position up to which the channel's notifications are in the rows; 0 before the first."""
         return self.table.transaction_version(channel) or 0
 
-    def known(self, record_ids: Sequence[str]) -> dict[str, Known]:
+    def known(self, record_ids: Sequence[str]) -> dict[str, KnownRecord]:
         """Return what is known of these records; those without a row are left out."""
-        found: dict[str, Known] = {}
+        found: dict[str, KnownRecord] = {}
         for of_records in conditions_on_ids(sorted(record_ids)):
             found |= {row[ID]: known_of_row(row) for row in self.table.rows(predicate=of_records)}
         return found
 
-    def batches(self) -> Iterator[dict[str, Known]]:
+    def batches(self) -> Iterator[dict[str, KnownRecord]]:
         """Yield what is known of all records, part by part."""
         for rows in self.table.batches(self.table.schema.names, "Id is not null"):
             yield {row[ID]: known_of_row(row) for row in rows.to_pylist()}
@@ -79,7 +79,7 @@ class PushTopicState:
             "left": sum(row["_left_filter_at"] is not None for row in rows),
         }
 
-    def commit(self, known: dict[str, Known], channel: str, position: int) -> None:
+    def commit(self, known: dict[str, KnownRecord], channel: str, position: int) -> None:
         """Put these records' rows in the place of theirs, and note the position. Raises `ConcurrentCommit` after any
         commit since this handle was opened."""
         transactions = {channel: position}

@@ -46,7 +46,7 @@ class CompleteSnapshot:
 
 
 @dataclass(frozen=True)
-class ReadBack:
+class ReadBackRows:
     """Records read back at one time: the number and the watermark of the reading. `seen_until`: of a poll, what the
     polls before it had seen of the object, UTC."""
 
@@ -183,7 +183,7 @@ class SnapshotReads:
         """Return when rows were last read into the table, epoch ms by the clock of the process that did."""
         return self.table.transaction_version("read_at") or 0
 
-    def read_backs(self, after: int, watermark_after: int | None = None) -> tuple[ReadBack, ...]:
+    def read_backs(self, after: int, watermark_after: int | None = None) -> tuple[ReadBackRows, ...]:
         """Read-backs numbered higher than `after`, or with a watermark after a position, in the order of their
         watermarks."""
         wanted = f"_refetch > {after}"
@@ -198,7 +198,7 @@ class SnapshotReads:
             reading = (row["_position"], row["_refetch"])
             found.setdefault(reading, set()).add(row["Id"])
             seen[reading] = row[SEEN_UNTIL].astimezone(UTC) if row[SEEN_UNTIL] is not None else None
-        return tuple(ReadBack(each[1], each[0], frozenset(found[each]), seen[each]) for each in sorted(found))
+        return tuple(ReadBackRows(each[1], each[0], frozenset(found[each]), seen[each]) for each in sorted(found))
 
     def read_back_asked_at(self) -> datetime | None:
         """Return when records were last read back, by the org's own clock; from the log alone. None where that is not

@@ -39,7 +39,7 @@ FIRST = {"dagster/priority": "1"}
 
 
 @dataclass(frozen=True)
-class Landed:
+class StepLanded:
     """A run under way, every entity that is known with its channel, and those that have work."""
 
     run: OrgRunContext
@@ -136,7 +136,7 @@ def _land(assets: OrgAssets) -> dg.OpDefinition:
                 # Dagster takes an evaluation of a run for that of all its materializations: the run may go on for
                 # minutes, and the checks would read "not evaluated" until its last step.
                 yield from evaluations(assets, run.warehouse, run.settings)
-            scope_of(assets, context).hand_on(Landed(run, started.known, catch_up, reports, states, following))
+            scope_of(assets, context).hand_on(StepLanded(run, started.known, catch_up, reports, states, following))
             yield dg.Output(None)
 
     return land
@@ -150,7 +150,7 @@ def _prepare(assets: OrgAssets) -> dg.OpDefinition:
         context: dg.OpExecutionContext,
     ) -> Iterator[dg.DynamicOutput[None]]:
         """Do what entities share: the files of all are written in few jobs of Spark, and committed some at a time."""
-        landed = scope_of(assets, context).handed_on(Landed)
+        landed = scope_of(assets, context).handed_on(StepLanded)
         try:
             ready = landed.catch_up.commit(landed.catch_up.prepare(list(landed.states.values())))
         except Exception as error:
@@ -173,7 +173,7 @@ def _apply(assets: OrgAssets) -> dg.OpDefinition:
     ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
         """Commit one entity's batch if that is not done, read its suspect records back, report."""
         scope = scope_of(assets, context)
-        landed, prepared = scope.handed_on(Landed), scope.handed_on(PreparedEntities)
+        landed, prepared = scope.handed_on(StepLanded), scope.handed_on(PreparedEntities)
         landed.reports.log = context.log
         entity = context.get_mapping_key() or ""
         state = landed.states[entity]
@@ -205,7 +205,7 @@ def _cut(assets: OrgAssets) -> dg.OpDefinition:
     def cut(context: dg.OpExecutionContext) -> Iterator[Event | dg.Output[None]]:
         """Cut when all entities are done: apply what was read back of suspect records, of all entities at once, then
         what followed it, and note the consistent cut."""
-        landed = scope_of(assets, context).handed_on(Landed)
+        landed = scope_of(assets, context).handed_on(StepLanded)
         landed.reports.log = context.log
         spark = spark_of(assets, context)
         with retried(context, spark):
@@ -229,7 +229,7 @@ def _follow(assets: OrgAssets) -> dg.OpDefinition:
     def follow(context: dg.OpExecutionContext) -> Iterator[Event | dg.Output[None]]:
         """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes.
         What fails is not tried again here: the next run does that."""
-        landed = scope_of(assets, context).handed_on(Landed)
+        landed = scope_of(assets, context).handed_on(StepLanded)
         landed.reports.log = context.log
         if landed.following:
             context.log.info(
@@ -253,7 +253,7 @@ def _check(assets: OrgAssets) -> dg.OpDefinition:
     @dg.op(name=assets.name("check"), ins=AFTER, out=dg.Out(dg.Nothing), required_resource_keys=with_scope(assets))
     def check(context: dg.OpExecutionContext) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
         """Compare some records with the org, have what differs read back by the next run, and evaluate the checks."""
-        landed = scope_of(assets, context).handed_on(Landed)
+        landed = scope_of(assets, context).handed_on(StepLanded)
         run, applied, until_ms = landed.run, list(landed.applied.values()), landed.catch_up.landed_until_ms
         with unanswered_at_most(UnansweredTime(HEALING_SECONDS)):  # the sensor waits for this run
             found = outcome_of(audit_some, run, landed.known, until_ms, applied)

@@ -11,7 +11,7 @@ import pytest
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.event_channels.event_rows import event_rows, missing_columns, table_schema
 from sfcdc_assets.event_channels.push_topic_event import PushTopicReader
-from sfcdc_assets.event_channels.push_topics.known_record import Known, Standing, join
+from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord, Standing, join
 from sfcdc_assets.event_channels.push_topics.state_rows import field_columns, known_of_events
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.streams.cometd.errors import EventWithoutReplayId
@@ -128,7 +128,7 @@ WITHOUT_REPLAY = [
 ]
 
 
-def folded(messages: list[Message]) -> dict[str, Known]:
+def folded(messages: list[Message]) -> dict[str, KnownRecord]:
     """As landing and folding do it, without a table."""
     reader = PushTopicReader(lambda: OBJECT, Privacy())
     events = [delivered_event(each, 1_700_000_000_000) for each in messages]

@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, Known, Stamp, Standing, join
+from sfcdc_assets.event_channels.push_topics.known_record import BEFORE_ALL, KnownRecord, Stamp, Standing, join
 
 FIELDS = ("Name", "Phone", "Site")
 VALUES = st.dictionaries(st.sampled_from(FIELDS), st.none() | st.integers(0, 3), max_size=3)
 
 
 @st.composite
-def notifications(draw: st.DrawFn) -> list[Known]:
+def notifications(draw: st.DrawFn) -> list[KnownRecord]:
     """Of one record. Times and replay ids collide often; a position is one notification's."""
     reported = draw(
         st.lists(
@@ -26,7 +26,7 @@ def notifications(draw: st.DrawFn) -> list[Known]:
         )
     )
     return [
-        Known.of_notification(
+        KnownRecord.of_notification(
             Stamp.of_notification(created, str(replay).encode(), position), kind, {} if kind == "deleted" else values
         )
         for position, (created, replay, kind, values) in enumerate(reported, 1)
@@ -34,7 +34,7 @@ def notifications(draw: st.DrawFn) -> list[Known]:
 
 
 @st.composite
-def observations(draw: st.DrawFn) -> list[Known]:
+def observations(draw: st.DrawFn) -> list[KnownRecord]:
     """Notifications, and reads that stand for some of them."""
     found = draw(notifications())
     stamps = [BEFORE_ALL, *(each.standing[0] for each in found)]
@@ -42,13 +42,13 @@ def observations(draw: st.DrawFn) -> list[Known]:
         draw(st.lists(st.tuples(st.sampled_from(stamps), st.none() | VALUES), max_size=3)), 1
     ):
         stamp = after.read_after(1_000 + number)
-        found.append(Known.of_absence(stamp) if values is None else Known.of_read(stamp, values))
+        found.append(KnownRecord.of_absence(stamp) if values is None else KnownRecord.of_read(stamp, values))
     return found
 
 
 @settings(deadline=None)
 @given(observations(), st.randoms())
-def test_the_order_in_which_observations_come_makes_no_difference(found: list[Known], dice: Any) -> None:
+def test_the_order_in_which_observations_come_makes_no_difference(found: list[KnownRecord], dice: Any) -> None:
     shuffled = list(found)
     dice.shuffle(shuffled)
     assert join(shuffled) == join(found)
@@ -56,7 +56,7 @@ def test_the_order_in_which_observations_come_makes_no_difference(found: list[Kn
 
 @settings(deadline=None)
 @given(observations(), st.integers(0, 9), st.integers(0, 9))
-def test_the_batches_in_which_they_come_make_no_difference(found: list[Known], first: int, second: int) -> None:
+def test_the_batches_in_which_they_come_make_no_difference(found: list[KnownRecord], first: int, second: int) -> None:
     one, two = sorted((first % (len(found) + 1), second % (len(found) + 1)))
     parts = [join(found[:one]), join(found[one:two]), join(found[two:])]
     assert join(parts) == join(found)
@@ -65,14 +65,14 @@ def test_the_batches_in_which_they_come_make_no_difference(found: list[Known], f
 
 @settings(deadline=None)
 @given(observations())
-def test_what_comes_twice_changes_nothing(found: list[Known]) -> None:
+def test_what_comes_twice_changes_nothing(found: list[KnownRecord]) -> None:
     once = join(found)
     assert join([*found, *found]) == once.joined(once) == once
 
 
 @settings(deadline=None)
 @given(notifications())
-def test_notifications_give_what_they_would_in_their_own_order(found: list[Known]) -> None:
+def test_notifications_give_what_they_would_in_their_own_order(found: list[KnownRecord]) -> None:
     values: dict[str, Any] = {}
     standing, kind = Standing.THERE, None
     for each in sorted(found, key=lambda known: known.standing[0]):
@@ -85,11 +85,11 @@ def test_notifications_give_what_they_would_in_their_own_order(found: list[Known
     assert (known.notified[1] if known.notified else None) == kind
 
 
-def notified(created: int, kind: str, replay_id: bytes = b"5", position: int = 1, **values: Any) -> Known:
-    return Known.of_notification(Stamp.of_notification(created, replay_id, position), kind, values)
+def notified(created: int, kind: str, replay_id: bytes = b"5", position: int = 1, **values: Any) -> KnownRecord:
+    return KnownRecord.of_notification(Stamp.of_notification(created, replay_id, position), kind, values)
 
 
-def states(*found: Known) -> Mapping[str, Any]:
+def states(*found: KnownRecord) -> Mapping[str, Any]:
     return join(found).plain_values()
 
 
@@ -111,7 +111,7 @@ def test_a_delete_keeps_the_values_and_an_undelete_brings_the_record_back() -> N
 
 def test_a_record_that_the_query_does_not_find_has_left_until_a_later_notification() -> None:
     known = notified(5, "updated", Name="a")
-    absent = Known.of_absence(known.standing[0].read_after(9_000))
+    absent = KnownRecord.of_absence(known.standing[0].read_after(9_000))
     assert join([absent, known]).left_at_ms == 9_000
     assert join([absent, known, notified(4, "updated", Name="x")]).left_at_ms == 9_000, "it was made before the read"
     assert join([absent, known, notified(6, "updated", Name="b")]).left_at_ms is None
@@ -119,9 +119,9 @@ def test_a_record_that_the_query_does_not_find_has_left_until_a_later_notificati
 
 def test_a_read_stands_for_the_notifications_before_it_and_no_others() -> None:
     before, after = notified(5, "updated", Name="a"), notified(6, "updated", b"6", 2, Name="c")
-    read = Known.of_read(before.standing[0].read_after(9_000), {"Name": "b", "Phone": "1"})
+    read = KnownRecord.of_read(before.standing[0].read_after(9_000), {"Name": "b", "Phone": "1"})
     assert states(read, before) == {"Name": "b", "Phone": "1"}
     assert states(read, before, after) == {"Name": "c", "Phone": "1"}
     assert join([read, before]).read_at_ms == 9_000
-    first = Known.of_read(BEFORE_ALL.read_after(9_000), {"Name": "z"})
+    first = KnownRecord.of_read(BEFORE_ALL.read_after(9_000), {"Name": "z"})
     assert states(first, before) == {"Name": "a"}, "a read from before all notifications is older than each"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfcdc_assets.event_channels.push_topics.known_record import Known, Stamp, join
+from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord, Stamp, join
 from sfcdc_assets.event_channels.push_topics.value_chain import LEFT, READ, Observation, reads_of, value_chain
 
 
@@ -78,9 +78,11 @@ def test_the_last_link_is_what_the_table_knows_and_notifications_with_what_is_le
         stamp = Stamp.of_notification(ms, str(ms).encode(), ms).read_after(read_at)
         observations.append(Observation(stamp, kind, values))
         if kind == LEFT:
-            known.append(Known.of_absence(stamp))
+            known.append(KnownRecord.of_absence(stamp))
         else:
-            known.append(Known.of_read(stamp, values) if kind == READ else Known.of_notification(stamp, kind, values))
+            known.append(
+                KnownRecord.of_read(stamp, values) if kind == READ else KnownRecord.of_notification(stamp, kind, values)
+            )
     joined = join(known)
     left_over = [each for each in observations if each.kind not in (READ, LEFT)] + reads_of(joined)
     for column in ("Name", "Phone"):

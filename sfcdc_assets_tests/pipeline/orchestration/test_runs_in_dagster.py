@@ -23,7 +23,7 @@ from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.orchestration.assets import specs
 from sfcdc_assets.orchestration.assets.report_interval import EVERY_SECONDS
 from sfcdc_assets.orchestration.jobs import retries
-from sfcdc_assets.orchestration.jobs.sync import Landed, PreparedEntities
+from sfcdc_assets.orchestration.jobs.sync import PreparedEntities, StepLanded
 from sfcdc_assets.orchestration.run_scope import NotInMemory, RunScope
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrgUnavailable
@@ -368,8 +368,8 @@ def test_a_step_that_is_started_without_the_one_before_says_what_to_do() -> None
     scope = RunScope()
     scope.hand_on(PreparedEntities({}))
     assert scope.handed_on(PreparedEntities).of == {}
-    with pytest.raises(NotInMemory, match=r"found \(Landed\) is not in this process.*Launch the job again"):
-        scope.handed_on(Landed)
+    with pytest.raises(NotInMemory, match=r"found \(StepLanded\) is not in this process.*Launch the job again"):
+        scope.handed_on(StepLanded)
 
 
 def test_a_run_that_goes_on_says_in_its_step_why_it_is_still_started_and_when_it_ends(synced: EmulatedPipeline) -> None:
