@@ -284,8 +284,8 @@ class Ledger:
         self.heal(found, {ENTITY: position}, now_ms)
 
     def accepted_at(self) -> int:
-        """Return records whose entries were opened until then, epoch ms, are believed to be gone if the org does not
-        show them."""
+        """Return the time, epoch ms, until when entries were opened whose records are believed to be gone if the org
+        does not show them."""
         return self.table.transaction_version(_ACCEPTED) or 0
 
     def accept_gone(self, suspects: Sequence[OpenSuspect], now_ms: int) -> None:
