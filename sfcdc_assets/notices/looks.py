@@ -25,7 +25,7 @@ from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, open_suspec
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices.notice import Notice
-from sfcdc_assets.notices.outbox import Look, Mark, Outbox
+from sfcdc_assets.notices.outbox import Found, Mark, Outbox
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.times import utc
@@ -43,7 +43,7 @@ SEPARATOR = "\n"
 """Between what a mark consists of."""
 
 
-def look_for(kind: NoticeKind, warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Look | None:
+def look_for(kind: NoticeKind, warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Found | None:
     """Return what there is of a kind beside what was known before; None for one that the tables do not tell of
     (`FAILED_RUNS`). Raises what reading the tables raises."""
     look = _LOOKS.get(kind)
@@ -52,9 +52,9 @@ def look_for(kind: NoticeKind, warehouse: Warehouse, settings: Settings, before:
 
 def looks_for(
     kinds: Iterable[NoticeKind], warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int
-) -> tuple[dict[NoticeKind, Look], dict[NoticeKind, Exception]]:
+) -> tuple[dict[NoticeKind, Found], dict[NoticeKind, Exception]]:
     """Return what there is of these kinds, and why looking for some of them failed."""
-    found: dict[NoticeKind, Look] = {}
+    found: dict[NoticeKind, Found] = {}
     failed: dict[NoticeKind, Exception] = {}
     for kind in kinds:
         outcome = outcome_of(look_for, kind, warehouse, settings, before, now_ms)
@@ -72,7 +72,7 @@ def failed_run(run_id: str, job: str, reasons: Sequence[str], at_ms: int) -> Not
     return Notice(NoticeKind.FAILED_RUNS, run_id, f"Run {run_id[:8]} of {job} failed. {reason}", remedy, at_ms=at_ms)
 
 
-def _late(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Look:
+def _late(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Found:
     allowed = f"{settings.freshness_minutes:g} are allowed by SFCDC_FRESHNESS_MINUTES"
     seconds = settings.freshness_minutes * 60
     entities = [
@@ -111,25 +111,25 @@ def _late(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int
         )
         for each in unpolled_objects(warehouse, settings, seconds, now_ms)
     ]
-    return Look((*channels, *objects, *entities))
+    return Found((*channels, *objects, *entities))
 
 
-def _refused(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Look:
+def _refused(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Found:
     refused = refused_reads(warehouse, settings.entities)
     said = zip(refused, sentences(refused), strict=True)
-    return Look(
+    return Found(
         tuple(
             Notice(NoticeKind.REFUSED_READS, entity, sentence, entity=entity, at_ms=now_ms) for entity, sentence in said
         )
     )
 
 
-def _lost(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Look:
+def _lost(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Found:
     losses = [loss for channel in settings.channels for loss in known_losses(warehouse, channel)]
     # At the first look all that there ever was is known, but for what is not mended yet.
     is_first = NoticeKind.LOST_CHECKPOINTS not in before.seen
     known = frozenset(_loss(loss, now_ms).key for loss in losses if is_first and loss.is_bridged)
-    return Look(tuple(_loss(loss, now_ms) for loss in losses), known=known)
+    return Found(tuple(_loss(loss, now_ms) for loss in losses), known=known)
 
 
 def _loss(loss: KnownLoss, now_ms: int) -> Notice:
@@ -144,7 +144,7 @@ def _loss(loss: KnownLoss, now_ms: int) -> Notice:
     )
 
 
-def _suspects(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Look:
+def _suspects(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Found:
     """Look for new suspects: no row of a ledger is ever taken away, so that their number says how many are new."""
     marks = before.marks.get(NoticeKind.SUSPECTS)
 
@@ -160,7 +160,7 @@ def _suspects(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: 
 
     looked = of_readable(look, _entities(warehouse, settings), warehouse.looks_at_once)
     kept = {entity: mark for entity, mark in (marks or {}).items() if entity not in looked}
-    return Look(
+    return Found(
         news=tuple(notice for _, notices in looked.values() for notice in notices),
         marks={**kept, **{entity: count for entity, (count, _) in looked.items()}},
     )
@@ -188,7 +188,7 @@ def _opened(entity: str, rows: Sequence[Mapping[str, object]], now_ms: int) -> I
         )
 
 
-def _old_suspects(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Look:
+def _old_suspects(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Found:
     def look(entity: str) -> list[Notice]:
         old: dict[Reason, list[OpenSuspect]] = defaultdict(list)
         for suspect in open_suspects(warehouse, entity):
@@ -197,7 +197,7 @@ def _old_suspects(warehouse: Warehouse, settings: Settings, _before: Outbox, now
         return [_long_suspect(entity, reason, suspects, now_ms) for reason, suspects in sorted(old.items())]
 
     looked = of_readable(look, _entities(warehouse, settings), warehouse.looks_at_once)
-    return Look(tuple(notice for notices in looked.values() for notice in notices))
+    return Found(tuple(notice for notices in looked.values() for notice in notices))
 
 
 def _long_suspect(entity: str, reason: Reason, suspects: Sequence[OpenSuspect], now_ms: int) -> Notice:
@@ -217,7 +217,7 @@ def _long_suspect(entity: str, reason: Reason, suspects: Sequence[OpenSuspect], 
     )
 
 
-def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Look:
+def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, now_ms: int) -> Found:
     """Look for changed columns. A mark is what they were, and which changes of the last days were reported by then."""
     marks, moment = before.marks.get(NoticeKind.SCHEMA_CHANGES), utc(now_ms)
 
@@ -248,7 +248,7 @@ def _schema_changes(warehouse: Warehouse, settings: Settings, before: Outbox, no
     ]
     looked = of_readable(look, entities, warehouse.looks_at_once)
     kept = {entity: mark for entity, mark in (marks or {}).items() if entity not in looked}
-    return Look(
+    return Found(
         news=tuple(notice for _, notices in looked.values() for notice in notices),
         marks={**kept, **{entity: mark for entity, (mark, _) in looked.items() if mark}},
     )
@@ -270,7 +270,7 @@ def _counts(reasons: Mapping[str, int]) -> str:
     )
 
 
-_LOOKS: Mapping[NoticeKind, Callable[[Warehouse, Settings, Outbox, int], Look]] = MappingProxyType(
+_LOOKS: Mapping[NoticeKind, Callable[[Warehouse, Settings, Outbox, int], Found]] = MappingProxyType(
     {
         NoticeKind.LATE: _late,
         NoticeKind.SUSPECTS: _suspects,

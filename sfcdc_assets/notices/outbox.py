@@ -38,7 +38,7 @@ ENDINGS: Mapping[NoticeKind, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Look:
+class Found:
     """What a look at the tables found of one kind: what holds now, each by its key (`standing`), what happened since
     the marks of the look before (`news`), and the marks for the next one. `known`: keys of what holds and is no
     news."""
@@ -82,7 +82,7 @@ class Outbox:
     queues: Mapping[str, Mapping[NoticeKind, Queue]] = field(default_factory=dict)
 
 
-def with_looks(outbox: Outbox, looks: Mapping[NoticeKind, Look], subscribers: Iterable[str], now_ms: int) -> Outbox:
+def with_looks(outbox: Outbox, looks: Mapping[NoticeKind, Found], subscribers: Iterable[str], now_ms: int) -> Outbox:
     """Return the outbox after these looks: what is new of each kind waits for every subscriber. Kinds that are not
     among the looks, because looking failed, stay as they were."""
     seen, marks = dict(outbox.seen), dict(outbox.marks)

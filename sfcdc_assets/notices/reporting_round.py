@@ -12,7 +12,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices.kept_outbox import keep_outbox, kept_outbox
 from sfcdc_assets.notices.looks import looks_for
 from sfcdc_assets.notices.notice import Notice, NoticeNotTaken, Subscriber, chat_message
-from sfcdc_assets.notices.outbox import Look, Outbox, of_kinds, sent, with_looks
+from sfcdc_assets.notices.outbox import Found, Outbox, of_kinds, sent, with_looks
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.notice_kinds import NoticeKind
@@ -64,7 +64,7 @@ def report_news(
     before = of_kinds(kept, settings.notices)
     looks, not_looked = looks_for(settings.notices, warehouse, settings, before, now_ms)
     if failed_runs is not None and NoticeKind.FAILED_RUNS in settings.notices:
-        looks[NoticeKind.FAILED_RUNS] = Look(tuple(failed_runs))
+        looks[NoticeKind.FAILED_RUNS] = Found(tuple(failed_runs))
     after = with_looks(before, {kind: _of_org(look, settings.org) for kind, look in looks.items()}, subscribers, now_ms)
     if after != kept:
         keep_outbox(warehouse, after)
@@ -80,7 +80,7 @@ def report_news(
     return Round(_waiting(done), max(0, _waiting(after) - _waiting(done)), failed)
 
 
-def _of_org(look: Look, org: str | None) -> Look:
+def _of_org(look: Found, org: str | None) -> Found:
     if org is None:
         return look
     return replace(

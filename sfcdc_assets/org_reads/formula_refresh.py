@@ -84,7 +84,7 @@ class FormulaReport:
 
 
 @dataclass(frozen=True)
-class Look:
+class Round:
     """What holds for all entities of one round. `marks`: the last batch of each entity's tables, taken so long before
     that the org shows all that it has; `budget`: how many requests may be made; `day_began`: when the user's day did;
     `now`: a time before the first request."""
@@ -112,7 +112,7 @@ def formulas_of(
 
 
 def refresh_formulas(
-    run: OrgRunContext, entity: str, look: Look, refused: Mapping[str, RefusedFormula] = NONE_REFUSED
+    run: OrgRunContext, entity: str, look: Round, refused: Mapping[str, RefusedFormula] = NONE_REFUSED
 ) -> FormulaReport:
     """Read what is due of an entity's formulas. `refused`: those that the org did not compute before; they are tried
     again once in a day.
@@ -173,7 +173,7 @@ def _refreshed(
     run: OrgRunContext,
     entity: str,
     wanted: WantedFormulas | None,
-    look: Look,
+    look: Round,
     parts: Sequence[Sequence[Column]] = (),
 ) -> FormulaReport:
     if wanted is None or entity not in look.marks:
@@ -194,7 +194,7 @@ class _Refresh:
         run: OrgRunContext,
         entity: str,
         wanted: WantedFormulas,
-        look: Look,
+        look: Round,
         parts: Sequence[Sequence[Column]],
     ) -> None:
         self._run, self._entity, self._wanted, self._look, self._parts = run, entity, wanted, look, parts

@@ -19,7 +19,7 @@ from sfcdc_assets.lake.tables.formula_values import FormulaValues
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
-from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Look, formulas_of, refresh_formulas
+from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Round, formulas_of, refresh_formulas
 from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -101,7 +101,7 @@ def refresh_all(run: OrgRunContext, tell: Callable[[str], object] = str) -> Mapp
     return failed
 
 
-def _look(run: OrgRunContext, notes: FormulaNotes, budget: RequestBudget) -> Look:
+def _look(run: OrgRunContext, notes: FormulaNotes, budget: RequestBudget) -> Round:
     """Note where all tables stand, and wait until the org's REST side shows what they have."""
     entities = run.warehouse.entities(current_state.LAYER)
     marks = {entity: batch for entity in entities if (batch := last_batch(run.warehouse, entity)) is not None}
@@ -115,7 +115,7 @@ def _look(run: OrgRunContext, notes: FormulaNotes, budget: RequestBudget) -> Loo
             notes.time_zone = (user_time_zone(run.org.session), now_ms)
         return day_began(notes.time_zone[0], now)
 
-    return Look(marks, budget.left, began, now)
+    return Round(marks, budget.left, began, now)
 
 
 def _of_report(report: FormulaReport, now_ms: int) -> FormulaNote:

@@ -22,7 +22,7 @@ from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
-from sfcdc_assets.lake.tables.rolling_audits import Allowance, Look, RollingAudits, Suspicion
+from sfcdc_assets.lake.tables.rolling_audits import Allowance, LastComparison, RollingAudits, Suspicion
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.daily_checks import readability_of
@@ -173,7 +173,7 @@ class _Auditor:
         audits.count_requests(REQUESTS, now)
         calls = self._org.session.calls
         for entity, with_window in self._chosen(audits, changed):
-            last = before.get(entity, Look(entity, 0))
+            last = before.get(entity, LastComparison(entity, 0))
             try:
                 looks.append(self._look_at(last, sorted(changed.get(entity, ()))[:CHANGED], with_window=with_window))
             except SfcdcError as error:
@@ -196,7 +196,7 @@ class _Auditor:
         beside = next((entity for entity in [*decidable, *busiest] if entity != turn), None)
         return [(turn, True)] + ([(beside, False)] if beside else [])
 
-    def _look_at(self, before: Look, changed: Sequence[str], *, with_window: bool) -> Look:
+    def _look_at(self, before: LastComparison, changed: Sequence[str], *, with_window: bool) -> LastComparison:
         """Compare the entity's records of a window, those changed, and those under suspicion."""
         entity, channel, now = before.entity, self._built[before.entity], clock.now_ms()
         table = CurrentState.open(self._warehouse, entity)
@@ -231,7 +231,7 @@ class _Auditor:
             suspicions=suspicions,
         )
 
-    def _suspicions(self, before: Look, found: Sequence[Difference], now_ms: int) -> tuple[Suspicion, ...]:
+    def _suspicions(self, before: LastComparison, found: Sequence[Difference], now_ms: int) -> tuple[Suspicion, ...]:
         """Return what is suspected from now on. What was so at an earlier look that can be decided now is a difference;
         it stays among the suspicions until it is healed."""
         known = {(each.record_id, each.what, each.in_org): each for each in before.suspicions}

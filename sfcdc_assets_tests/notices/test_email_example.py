@@ -9,7 +9,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message
 
-from sfcdc_assets.notices.outbox import Look, Outbox, sent, with_looks
+from sfcdc_assets.notices.outbox import Found, Outbox, sent, with_looks
 from sfcdc_assets.settings.notice_kinds import NoticeKind
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.free_port import free_port
@@ -36,7 +36,7 @@ def test_the_example_sends_a_notice_by_email(monkeypatch: pytest.MonkeyPatch) ->
     port, inbox = free_port(), Inbox()
     monkeypatch.setenv("MAIL_HOST", "127.0.0.1")
     monkeypatch.setenv("MAIL_PORT", str(port))
-    outbox = with_looks(Outbox(), {NoticeKind.OLD_SUSPECTS: Look((NOTICE,))}, ["function"], 1)
+    outbox = with_looks(Outbox(), {NoticeKind.OLD_SUSPECTS: Found((NOTICE,))}, ["function"], 1)
     outbox, failed = sent(outbox, {"function": by_email}, 1, lambda _: None)
     assert isinstance(failed["function"], ConnectionRefusedError)
     server = Controller(inbox, hostname="127.0.0.1", port=port)

@@ -13,7 +13,7 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices import outbox as module
 from sfcdc_assets.notices.kept_outbox import PATH, keep_outbox, kept_outbox
 from sfcdc_assets.notices.notice import Notice
-from sfcdc_assets.notices.outbox import Look, Outbox, Queue, of_kinds, sent, with_looks
+from sfcdc_assets.notices.outbox import Found, Outbox, Queue, of_kinds, sent, with_looks
 from sfcdc_assets.settings.notice_kinds import NoticeKind
 
 LATE, LOST, SUSPECTS = NoticeKind.LATE, NoticeKind.LOST_CHECKPOINTS, NoticeKind.SUSPECTS
@@ -25,7 +25,7 @@ def notice(key: str, kind: NoticeKind = LATE) -> Notice:
 
 
 def looked(outbox: Outbox, kind: NoticeKind, *keys: str, subscribers: Sequence[str] = ("a",)) -> Outbox:
-    return with_looks(outbox, {kind: Look(tuple(notice(key, kind) for key in keys))}, subscribers, 1)
+    return with_looks(outbox, {kind: Found(tuple(notice(key, kind) for key in keys))}, subscribers, 1)
 
 
 def waiting(outbox: Outbox, subscriber: str = "a") -> list[str]:

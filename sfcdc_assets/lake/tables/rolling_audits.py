@@ -56,7 +56,7 @@ class Suspicion:
 
 
 @dataclass(frozen=True)
-class Look:
+class LastComparison:
     """What was compared of an entity last."""
 
     entity: str
@@ -84,7 +84,7 @@ class RollingAudits:
         table = Table.open(warehouse, NAME)
         self._rows: list[Row] = table.scan().sort_by("at").to_pylist() if table else []
 
-    def looks(self) -> dict[str, Look]:
+    def looks(self) -> dict[str, LastComparison]:
         """Return the last look of each entity."""
         return {entity: _look(row) for entity, row in self._last_looks().items()}
 
@@ -125,11 +125,11 @@ class RollingAudits:
     def count_requests(self, requests: int, at_ms: int, allowance: Allowance | None = None) -> None:
         """Note requests that are about to be made."""
         known = (allowance.maximum, allowance.remaining) if allowance else (None, None)
-        self._append([_row(Look("", at_ms), requests, *known)])
+        self._append([_row(LastComparison("", at_ms), requests, *known)])
 
-    def note(self, looks: Sequence[Look], requests: int, at_ms: int) -> None:
+    def note(self, looks: Sequence[LastComparison], requests: int, at_ms: int) -> None:
         """Note what came of them; `requests`: beyond those that were counted before, or less than none."""
-        self._append([*(_row(each, 0) for each in looks), _row(Look("", at_ms), requests)])
+        self._append([*(_row(each, 0) for each in looks), _row(LastComparison("", at_ms), requests)])
 
     @retry_on_conflict
     def forget_old(self, now_ms: int) -> None:
@@ -151,7 +151,7 @@ class RollingAudits:
         self._rows += rows
 
 
-def _row(look: Look, requests: int, maximum: int | None = None, remaining: int | None = None) -> Row:
+def _row(look: LastComparison, requests: int, maximum: int | None = None, remaining: int | None = None) -> Row:
     """Return the row of a look, or with no entity one that only counts requests."""
     return {
         "entity_name": look.entity or None,
@@ -166,7 +166,7 @@ def _row(look: Look, requests: int, maximum: int | None = None, remaining: int |
     }
 
 
-def _look(row: Row) -> Look:
+def _look(row: Row) -> LastComparison:
     suspicions = tuple(Suspicion(**each) for each in json.loads(row["suspicions"]))
     at_ms = epoch_ms(row["at"])
-    return Look(row["entity_name"], at_ms, row["up_to_id"], row["ended_pass"], row["compared"], suspicions)
+    return LastComparison(row["entity_name"], at_ms, row["up_to_id"], row["ended_pass"], row["compared"], suspicions)
