@@ -183,14 +183,14 @@ def _batch(
     older = partial(_older, tables)
     batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
     # A record may be read back after an event that waits for its transaction's end: the read hides what that one did.
-    told = [found.position for found in batch.entity_suspects]
+    of_entity = [found.position for found in batch.entity_suspects]
     found = next((found for found in batch.entity_suspects if watermark < found.position <= end), None)
     if found is not None:
         blocked.append(found.position)
         end = found.position - 1
         batch = read_batch(tables.raw_events, entity, channel, after, end, max(end, latest), older)
     batch = replace(batch, has_more=found is None and end < whole)
-    return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *told, *blocked})
+    return batch, found, blocked, sorted({*tables.ledger.holding_positions(channel), *of_entity, *blocked})
 
 
 def _older(tables: EntityTables, events: pl.DataFrame) -> OlderEvents:

@@ -162,8 +162,8 @@ def as_rows(read: pa.Table, schema: pa.Schema) -> pl.DataFrame:
     """Return rows of `current_state` or `history` as `rows_schema` (`schema`); a column that a table lacks reads
     null."""
     frame = pl.DataFrame(read)
-    doubt = pl.col("_in_doubt").fill_null(value=False) if "_in_doubt" in frame.columns else pl.lit(value=False)
-    certain = pl.col("_certain_fields").is_null() & ~doubt
+    suspect = pl.col("_in_doubt").fill_null(value=False) if "_in_doubt" in frame.columns else pl.lit(value=False)
+    certain = pl.col("_certain_fields").is_null() & ~suspect
     shape = empty_rows(schema).schema
     lacking = {name: pl.lit(None, dtype) for name, dtype in shape.items() if name not in frame.columns}
     return frame.with_columns(**{**lacking, "_certain": certain}).select(list(shape)).cast(shape)

@@ -35,7 +35,7 @@ def certify(
     """Write a certificate of the newest consistent cut, or check one.
 
     A certificate is a file in `certificates/` of the warehouse: for each table of the cut how many rows it has and a
-    hash of them in any order, the position, where the stream goes on, what is in doubt, what was last compared with the
+    hash of them in any order, the position, where the stream goes on, what is suspect, what was last compared with the
     org, hashes of the log entries it rests on, and the hash of the certificate before. Keep a copy elsewhere, or its
     last line: whoever has the hash can tell later whether the tables or the certificates were changed.
 
@@ -89,8 +89,8 @@ def _show(made: Certificate) -> None:
     for cut in made["cuts"]:
         say(f"{cut['channel']} at position {cut['position']}:")
         for entity, each in cut["entities"].items():
-            doubt = f", {each['in_doubt']} in doubt" if each["in_doubt"] else ""
-            say(f"  {entity}: {each['living']:,} living, {each['deleted']:,} deleted{doubt}")
+            suspect = f", {each['in_doubt']} suspect" if each["in_doubt"] else ""
+            say(f"  {entity}: {each['living']:,} living, {each['deleted']:,} deleted{suspect}")
     say(f"certificate {made['number']}: {path_of(made['number'])}, sha256 {made['sha256']}")
 
 

@@ -169,7 +169,7 @@ def _show_done(
         say(f"{table}: {counted(rows, 'row')} erased")
     cuts = f", {counted(done.cuts_dropped, 'consistent cut')} that needed them dropped" if done.cuts_dropped else ""
     shown = f"; samples deleted from {counted(samples, 'event')} of Dagster" if samples else ""
-    later = "are refused" if on_new_event is OnNewEvent.REFUSE else "begin it anew"
+    later = "are refused" if on_new_event is OnNewEvent.REFUSE else "start the record again"
     say(
         f"{entity}: {counted(records, 'record')} erased; {counted(done.files_deleted, 'file')} of older versions "
         f"deleted{cuts}{shown}. New events of it {later}. Receipt {receipt}."

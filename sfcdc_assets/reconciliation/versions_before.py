@@ -222,7 +222,7 @@ def _past(work: _Work, window: IdWindow, rows: pl.DataFrame, state: CurrentState
     )
     batch = Checkpoint.of(state.table, "").batch
     erased = erased_records(warehouse)
-    if erased.known:  # also where an event has begun a record anew: what was before stays erased
+    if erased.known:  # also where an event has started a record again: what was before stays erased
         rows = rows.filter(pl.Series([erased.of(each) is None for each in rows[PARENT]], dtype=pl.Boolean))
     columns = columns_of_table(Schemas(warehouse), entity, schema, work.run.privacy)
     reported = columns_of_fields(columns, rows["Field"].drop_nulls().unique().to_list())

@@ -90,7 +90,7 @@ def script(tables: TablesOfCuts, dialect: Dialect, schema: str) -> str:
 _PROMISES = (
     "Each table is read at its newest version, between two transactions; several tables are of no one cut.",
     "Changes after a batch: one row a record, as it is now. Ask next time with the greatest _batch you were given.",
-    "After `sfcdc rebuild` batches are counted anew: begin again with -1.",
+    "After `sfcdc rebuild` batches are counted from the start: begin again with -1.",
 )
 
 

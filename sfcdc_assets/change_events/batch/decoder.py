@@ -66,12 +66,12 @@ class BatchDecoder:
         row, cells, diffs = self._set(reading, marks, keys, arrays)
         slot = slots.of_order[values.order]
         claimed = self._claimed(self._enriches[kind], marks, values.row, slot)
-        claims = arrays.cells(slot[claimed], claimed)
+        enriched = arrays.cells(slot[claimed], claimed)
         return DecodedBatch(
             reading.ok,
             _lists(row, cells.structs(slots), reading.ok),
             _lists(row[diffs], pa.array(slots.column[cells.slot[diffs]]), reading.ok),
-            _claims(values.row[claimed], claims, slots, reading.ok),
+            _enriched_values(values.row[claimed], enriched, slots, reading.ok),
         )
 
     def _set(self, reading: Reading, marks: Marks, keys: Places, arrays: ValueArrays) -> tuple[Places, Cells, Places]:
@@ -133,10 +133,10 @@ def _lists(rows: Places, items: pa.Array, taken: Flags) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(counts)), pa.int32()), items)
 
 
-def _claims(rows: Places, claims: Cells, slots: Slots, taken: Flags) -> pa.ListArray:
-    """Claims that say something: nothing depends on a value that its column cannot hold."""
-    items = claims.structs(slots)
-    said = ~claims.unfit & (claims.has != NOTHING)
+def _enriched_values(rows: Places, enriched: Cells, slots: Slots, taken: Flags) -> pa.ListArray:
+    """Return those that say something: nothing depends on a value that its column cannot hold."""
+    items = enriched.structs(slots)
+    said = ~enriched.unfit & (enriched.has != NOTHING)
     if not said.all():
         items, rows = items.filter(pa.array(said)), rows[said]
     return _lists(rows, items, taken)

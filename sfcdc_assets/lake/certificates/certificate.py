@@ -1,5 +1,5 @@
-"""A certificate of the newest cuts: what each of their tables holds, on which entries of the log it rests, what is in
-doubt, what was compared with the org last; and the hash of the certificate before."""
+"""A certificate of the newest cuts: what each of their tables holds, on which entries of the log it rests, what is
+suspect, what was compared with the org last; and the hash of the certificate before."""
 
 from __future__ import annotations
 

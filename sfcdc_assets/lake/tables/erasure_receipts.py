@@ -72,7 +72,7 @@ class OnNewEvent(StrEnum):
     REFUSE = "refuse"
     """Nothing: the record never comes back."""
     NEW_LIFE = "new-life"
-    """It begins the record anew: what it and later events say, and what the org shows from then on, counts."""
+    """It starts the record again: what it and later events say, and what the org shows from then on, counts."""
 
 
 def hash_of(record_id: str) -> str:
@@ -82,7 +82,7 @@ def hash_of(record_id: str) -> str:
 
 @dataclass(frozen=True)
 class Erasure:
-    """When a record was erased, what is done with new events of it, and whether one has begun it anew."""
+    """When a record was erased, what is done with new events of it, and whether one has started it again."""
 
     at: datetime
     on_new_event: OnNewEvent
@@ -102,7 +102,7 @@ class ErasedRecords:
         return self.known.get(hash_of(record_id)) if record_id[:3] in self.prefixes else None
 
     def keeps_out(self, record_id: str) -> bool:
-        """Return whether what the org shows of a record is not taken: it was erased, and is not begun anew."""
+        """Return whether what the org shows of a record is not taken: it was erased, and is not started again."""
         found = self.of(record_id)
         return found is not None and not found.lives
 
@@ -152,8 +152,8 @@ def _erased(table: Table) -> ErasedRecords:
 
 
 def without_erased(warehouse: Warehouse, rows: pa.Table) -> pa.Table:
-    """Return landed rows of `raw_events` without the records that were erased. Those that an event begins anew are
-    noted, before the event is landed."""
+    """Return landed rows of `raw_events` without the records that were erased. Those that an event starts again
+    are noted, before the event is landed."""
     erased = erased_records(warehouse)
     if not erased.known or not rows.num_rows:
         return rows
@@ -176,7 +176,7 @@ def without_erased(warehouse: Warehouse, rows: pa.Table) -> pa.Table:
 
 
 def begin_polled_anew(warehouse: Warehouse, entity: str, rows: pa.Table) -> None:
-    """Note which erased records a poll begins anew: no event tells of a polled object's records, so what counts as one
+    """Note which erased records a poll starts again: no event tells of a polled object's records, so what counts as one
     is that a living record was stamped later than it was erased. `rows`: with `READ_COLUMNS`, about to be added."""
     erased = erased_records(warehouse)
     if not erased.known or not {"_system_modstamp", "_is_deleted"} <= {*rows.column_names}:

@@ -13,7 +13,7 @@ from dagster._core.execution.plan.objects import StepFailureData
 from sfcdc_assets.orchestration.table_metadata import Metadata
 from sfcdc_assets.runtime.errors import SfcdcError
 
-REPORTABLE = "told"
+REPORTABLE = "reportable"
 """Metadata of a failure: what of its reason may leave the machine, in a notice. The key is in the events of runs that
 failed before, whose descriptions may not leave it."""
 
