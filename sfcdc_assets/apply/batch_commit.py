@@ -27,7 +27,7 @@ from sfcdc_assets.lake.delta.data_files import NewFile
 from sfcdc_assets.lake.tables import raw_events
 from sfcdc_assets.lake.tables.current_state import noted_counts
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, OpenSuspect
+from sfcdc_assets.lake.tables.open_suspect import ENTITY, OpenSuspect
 from sfcdc_assets.lake.tables.quarantine import quarantine
 from sfcdc_assets.lake.tables.roll_backs import noting_roll_back
 from sfcdc_assets.lake.tables.snapshots import Snapshots

@@ -37,8 +37,8 @@ from sfcdc_assets.key_ranges.key_ranges import (
 from sfcdc_assets.key_ranges.sample import look_into, sample_ids
 from sfcdc_assets.lake.tables import current_state, snapshots
 from sfcdc_assets.lake.tables.current_state import id_ranges
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, blocking_suspects
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
+from sfcdc_assets.lake.tables.open_suspect import OpenSuspect, blocking_suspects
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows
 from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS, OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.timeline.timeline import OrgRead

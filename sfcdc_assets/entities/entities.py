@@ -16,7 +16,7 @@ from sfcdc_assets.entities.membership import follow_members
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables.channel_members import noted_members
 from sfcdc_assets.lake.tables.damage import Unreadable, of_each_entity
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, blocking_suspects, due, entity_suspects
+from sfcdc_assets.lake.tables.open_suspect import ENTITY, blocking_suspects, due, entity_suspects
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS

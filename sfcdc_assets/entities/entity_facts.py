@@ -15,7 +15,7 @@ from sfcdc_assets.lake.delta.table_changes import Remembered
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
 from sfcdc_assets.lake.tables.damage import Unreadable, of_each_entity
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect
+from sfcdc_assets.lake.tables.open_suspect import OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse
 
 KEPT_ENTITIES = 1_000

@@ -16,8 +16,9 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.change_of_channel import position_of_its_own
 from sfcdc_assets.lake.tables.channel_members import note_members, noted_members
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel, rests_on
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.channel_members import ChannelMembers, Member

@@ -19,8 +19,9 @@ from sfcdc_assets.change_events.payload_form import header_of_payload
 from sfcdc_assets.change_events.raw_event_rows import land
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.erasure_receipts import refused_without_a_trace, without_erased
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.lost_checkpoints import entities_of_channel
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.quarantine import quarantine, settle_quarantine
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas, schema_of_id

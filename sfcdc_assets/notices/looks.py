@@ -21,8 +21,9 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import current_state, gap_reconciliation
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.damage import of_readable
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, open_suspects
+from sfcdc_assets.lake.tables.gap_reconciliation import open_suspects
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
+from sfcdc_assets.lake.tables.open_suspect import ENTITY, OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices.notice import Notice
 from sfcdc_assets.notices.outbox import Found, Mark, Outbox
@@ -173,7 +174,7 @@ def _opened(entity: str, rows: Sequence[Mapping[str, object]], now_ms: int) -> I
             by_channel[str(row["channel"])].append(row)
     for channel, of_channel in sorted(by_channel.items()):
         reasons = Counter(str(row["reason"]) for row in of_channel)
-        whole = any(row["record_id"] == gap_reconciliation.ENTITY for row in of_channel)
+        whole = any(row["record_id"] == ENTITY for row in of_channel)
         what = "the whole entity" if whole and len(of_channel) == 1 else counted(len(of_channel), "record")
         newest = max(int(str(row["opened_position"])) for row in of_channel)
         yield Notice(
@@ -203,7 +204,7 @@ def _old_suspects(warehouse: Warehouse, settings: Settings, _before: Outbox, now
 def _long_suspect(entity: str, reason: Reason, suspects: Sequence[OpenSuspect], now_ms: int) -> Notice:
     oldest = min(suspects, key=attrgetter("opened_at"))
     tries = max(suspect.attempts for suspect in suspects)
-    what = "the whole entity" if oldest.record_id == gap_reconciliation.ENTITY else counted(len(suspects), "record")
+    what = "the whole entity" if oldest.record_id == ENTITY else counted(len(suspects), "record")
     failed = f"; {counted(tries, 'read')} of the org failed" if tries else ""
     return Notice(
         NoticeKind.OLD_SUSPECTS,

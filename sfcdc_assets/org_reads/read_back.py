@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.current_state import CurrentState
-from sfcdc_assets.lake.tables.gap_reconciliation import NOT_BELIEVED, Ledger, OpenSuspect, due
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import NOT_BELIEVED, OpenSuspect, due
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots

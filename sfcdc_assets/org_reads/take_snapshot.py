@@ -11,7 +11,8 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.entities.membership import note_suspect_entity
 from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity, refuse_now
 from sfcdc_assets.lake.store.left_out_objects import note_refused
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, entity_suspects, open_suspects
+from sfcdc_assets.lake.tables.gap_reconciliation import open_suspects
+from sfcdc_assets.lake.tables.open_suspect import OpenSuspect, entity_suspects
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas

@@ -24,7 +24,8 @@ from sfcdc_assets.change_events.retyping import kept_columns, kept_name
 from sfcdc_assets.change_events.type_conversion import widens
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.change_of_channel import next_position, position_of_its_own
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots

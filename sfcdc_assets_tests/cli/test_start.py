@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.cli.main import COMMANDS, PANELS, function_of
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason

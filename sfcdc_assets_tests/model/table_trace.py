@@ -22,7 +22,7 @@ import pytest
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.transaction_versions import bytes_of, commit_file
 from sfcdc_assets.lake.tables.consistent_cuts import NAME as CUTS
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS
 from sfcdc_assets.lake.tables.snapshot_checkpoint import ENTRY, SnapshotEntry
 from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK

@@ -12,8 +12,9 @@ from sfcdc_assets.entities.freshness import EntityLag
 from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.store.channel_reads import note_read
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.lost_checkpoints import note_lost_checkpoint
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices import looks
 from sfcdc_assets.notices.notice import Notice

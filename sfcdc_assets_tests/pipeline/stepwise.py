@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.entities.entities import EntityState, entity_states
-from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import until_settled
 from sfcdc_assets.landing.run_lander import Poller

@@ -13,8 +13,9 @@ import pyarrow as pa
 from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, LAYER, Ledger, open_suspects
+from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger, open_suspects
 from sfcdc_assets.lake.tables.landed_table import LandedTable
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side

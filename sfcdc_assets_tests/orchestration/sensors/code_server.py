@@ -15,7 +15,8 @@ import pytest
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.entities.entities import EntityState, entity_states
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.poll_timeouts import TICK
 from sfcdc_assets.landing.run_lander import LandedOnly

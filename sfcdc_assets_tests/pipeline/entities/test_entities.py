@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.entities.entities import EntityState, entity_states
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY as WHOLE
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import ENTITY as WHOLE
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet

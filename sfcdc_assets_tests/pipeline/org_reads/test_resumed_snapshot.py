@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.errors import ConcurrentCommit
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse

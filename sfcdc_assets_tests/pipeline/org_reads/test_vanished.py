@@ -12,7 +12,7 @@ import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables import gap_reconciliation
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY
+from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.org_reads import vanished
 from sfcdc_assets.org_reads.vanished import NothingToAccept, RowsVanished, accept
 from sfcdc_assets.salesforce.view_all import ViewAllMissing

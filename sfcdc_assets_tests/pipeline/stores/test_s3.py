@@ -13,8 +13,8 @@ from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.table_upkeep import Retention
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY as ALL_OF_IT
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import ENTITY as ALL_OF_IT
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Counts, Entities, catch_up

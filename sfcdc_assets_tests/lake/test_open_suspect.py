@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, due
+from sfcdc_assets.lake.tables.open_suspect import OpenSuspect, due
 from sfcdc_assets.timeline.suspect import Reason
 
 NOW_MS = 1_800_000_000_000
