@@ -4,7 +4,7 @@ Tasks read and decode the files of `raw_events`, the sparse changes (not the wid
 key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a small batch
 each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The driver commits.
 No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks"). Which task
-does what is decided here, by size (`task_assignment`).
+does what is decided by size (`job_layout`).
 
 A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -26,22 +25,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.apply.applied import APPLIED, Applied
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.task_assignment import partition_keys, task_assignment
+from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, ENTITY_NUMBER, Placement, inputs_of, ranges_of, with_keys
 from sfcdc_assets.apply.task_failures import TaskFailed, lost_workers
 from sfcdc_assets.runtime.concurrency import all_side_by_side, outcome_of
 from sfcdc_assets.timeline.changes import CHANGES
 
-_ENTITY = pa.field("entity", pa.int32())
-_INPUT = pa.schema([_ENTITY, ("path", pa.string()), ("key_range", pa.int32())])
-"""A file of events to read, or a key range to visit whether or not an event names it. Entities go by their number in
-the job."""
-CHANGES_OF_ENTITIES = pa.schema([("partition_key", pa.int32()), _ENTITY, *CHANGES])
-"""`partition_key` says which task of a shuffle a change goes to (`Placement`)."""
-RESULTS = pa.schema([_ENTITY, *APPLIED, ("failure", pa.string())])
-READ_BYTES = 1_000_000
-"""Bytes of events that are worth a task that reads them: some 30 ms of decoding."""
-RANGE_BYTES = 1_500_000
-"""What a key range without files costs a task all the same, in bytes of a file that is rewritten: some 50 ms."""
+RESULTS = pa.schema([ENTITY_NUMBER, *APPLIED, ("failure", pa.string())])
 AT_ONCE, BYTES_AT_ONCE = 8, 16_000_000
 """In an object store a task works on so many entities beside each other, as long as they read no more than that: so
 that it takes no more memory than for one large file."""
@@ -101,79 +90,6 @@ def in_tasks(
         return do(pieces[number] for rows in numbers for number in rows.column(0).to_pylist())
 
     return spark.range(0, len(pieces), numPartitions=len(pieces)).mapInArrow(of_task, from_arrow_schema(schema))
-
-
-def ranges_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
-    """Return the key ranges of the small batches, of each task of a job without a shuffle."""
-    return _shared_out(
-        [
-            ({"entity": number, "key_range": key_range}, batch.task.key_ranges[key_range].size + RANGE_BYTES)
-            for number, batch in enumerate(batches)
-            if not batch.is_shuffled
-            for key_range in sorted(batch.touched)
-        ],
-        tasks,
-    )
-
-
-def inputs_of(batches: Sequence[EntityBatch], tasks: int) -> list[pa.RecordBatch]:
-    """Return what each task reads in the first half of a job with a shuffle: of the batches that are not small."""
-    shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
-    found = [
-        ({"entity": number, "path": path}, size)
-        for number, batch in shuffled
-        for path, size in batch.events.files.items()
-    ]
-    visits = [
-        ({"entity": number, "key_range": key_range}, 1)
-        for number, batch in shuffled
-        for key_range in sorted(batch.visit)
-    ]
-    wanted = max(1, -(-sum(size for _, size in found) // READ_BYTES))
-    return _shared_out([*found, *visits], min(tasks, wanted))
-
-
-def _shared_out(pieces: Sequence[tuple[Mapping[str, object], int]], tasks: int) -> list[pa.RecordBatch]:
-    return [
-        pa.RecordBatch.from_pylist([pieces[piece][0] for piece in share], schema=_INPUT)
-        for share in task_assignment([size for _, size in pieces], tasks)
-    ]
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where a shuffle brings the changes of each key range: by entity and key range, both by their numbers, the key of
-    a partition (`partition_keys`)."""
-
-    tasks: int
-    keys: Mapping[int, pa.Array]
-
-    @classmethod
-    def of(cls, batches: Sequence[EntityBatch], tasks: int) -> Placement:
-        """Place the batches that are not small, in at most so many tasks: key ranges that nothing touches do not
-        count."""
-        shuffled = [(number, batch) for number, batch in enumerate(batches) if batch.is_shuffled]
-        touched = [(number, key_range) for number, batch in shuffled for key_range in sorted(batch.touched)]
-        sizes = [batches[number].task.key_ranges[key_range].size + RANGE_BYTES for number, key_range in touched]
-        dealt = task_assignment(sizes, tasks)
-        keys = partition_keys(max(1, len(dealt)))  # events may touch nothing: all were published twice
-        placed = {touched[piece]: keys[task] for task, share in enumerate(dealt) for piece in share}
-        return cls(
-            len(keys),
-            {
-                number: pa.array(
-                    [placed.get((number, each.number), keys[0]) for each in batch.task.key_ranges], pa.int32()
-                )
-                for number, batch in shuffled
-            },
-        )
-
-    def of_changes(self, number: int, changes: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the entity's changes (`CHANGES`), each with the entity and the key."""
-        ranges = changes.column("key_range")
-        # What could not be read is of no range: it may go to the first one's task.
-        keys = self.keys[number].take(pc.max_element_wise(ranges, pa.scalar(0, pa.int32())))
-        return _of(number, keys, changes)
 
 
 def spread(changes: DataFrame, tasks: int) -> GroupedData:
@@ -312,9 +228,4 @@ def _change_without_record(key_range: int, error: str | None) -> pa.RecordBatch:
 
 def _in_place(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
     """Return changes that no shuffle moves."""
-    return _of(entity, pa.nulls(changes.num_rows, pa.int32()), changes)
-
-
-def _of(entity: int, keys: pa.Array, changes: pa.RecordBatch) -> pa.RecordBatch:
-    numbers = pa.repeat(pa.scalar(entity, pa.int32()), changes.num_rows)
-    return pa.RecordBatch.from_arrays([keys, numbers, *changes.columns], schema=CHANGES_OF_ENTITIES)
+    return with_keys(entity, pa.nulls(changes.num_rows, pa.int32()), changes)

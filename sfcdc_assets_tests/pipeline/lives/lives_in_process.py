@@ -21,17 +21,14 @@ from pyarrow import fs
 
 from sfcdc_assets.apply import attempt, key_range_task, plan
 from sfcdc_assets.apply.entity_batch import EntityBatch
+from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, Placement, inputs_of, ranges_of
 from sfcdc_assets.apply.spark_job import (
-    CHANGES_OF_ENTITIES,
     RESULTS,
     Outcome,
     PackedBatches,
-    Placement,
     apply_range,
     apply_ranges,
-    inputs_of,
     outcomes,
-    ranges_of,
     read_changes,
 )
 from sfcdc_assets.key_ranges.key_ranges import IdRange, LookedInto

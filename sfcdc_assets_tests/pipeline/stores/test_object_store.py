@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply import attempt, spark_job
 from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entities
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.spark_job import Outcome, PackedBatches, inputs_of, outcomes
+from sfcdc_assets.apply.job_layout import inputs_of
+from sfcdc_assets.apply.spark_job import Outcome, PackedBatches, outcomes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities

@@ -10,7 +10,8 @@ import pytest
 
 from sfcdc_assets.apply import attempt
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.spark_job import RESULTS, Outcome, PackedBatches, apply_ranges, outcomes, ranges_of
+from sfcdc_assets.apply.job_layout import ranges_of
+from sfcdc_assets.apply.spark_job import RESULTS, Outcome, PackedBatches, apply_ranges, outcomes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, ObjectStore, object_store
 from sfcdc_assets_tests.pipeline.apply.many_entities import Entities, catch_up

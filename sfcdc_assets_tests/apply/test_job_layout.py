@@ -6,8 +6,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sfcdc_assets.apply.entity_batch import EntityBatch, EventRange
+from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, Placement
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
-from sfcdc_assets.apply.spark_job import CHANGES_OF_ENTITIES, Placement
 from sfcdc_assets.apply.task_assignment import partition_keys
 from sfcdc_assets.key_ranges.key_ranges import KeyRange
 from sfcdc_assets.timeline.changes import CHANGES
