@@ -28,7 +28,8 @@ from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.wanted_entities import entity_named
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
+from sfcdc_assets.reconciliation.verify import open_drift_suspects
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted, enumerated
 from sfcdc_assets.settings.settings import load_settings

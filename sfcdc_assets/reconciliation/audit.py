@@ -14,7 +14,8 @@ from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation.compare_ids import compare_ids
-from sfcdc_assets.reconciliation.verify import Lands, VerifyReport, left_to_a_read_back, moving_since, verify_entity
+from sfcdc_assets.reconciliation.verify import Lands, left_to_a_read_back, moving_since, verify_entity
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.progress import ComparisonsLeft, notify

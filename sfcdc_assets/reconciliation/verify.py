@@ -9,9 +9,9 @@ are compared again by `compare_again`; what is still left then is counted, and i
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import polars as pl
 
@@ -20,9 +20,8 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
-from sfcdc_assets.lake.tables.all_versions import all_versions
 from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
-from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.raw_events import RawEvents
@@ -33,104 +32,17 @@ from sfcdc_assets.landing.daily_checks import readability_of
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_connection.whole_object import read_pages, start
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
+from sfcdc_assets.reconciliation.audit_plan import AuditPlan, plan_of
 from sfcdc_assets.reconciliation.behind_polls import read_and_not_applied, unseen_by_polls
+from sfcdc_assets.reconciliation.broken_histories import broken_histories
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.progress import PageCompared, notify
-from sfcdc_assets.salesforce.bulk_query import CALLS_PER_JOB
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.settings.channel_kinds import is_polled
-from sfcdc_assets.snapshot.pages import rows_per_page
 from sfcdc_assets.snapshot.soql import IdWindow, all_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
-from sfcdc_assets.timeline.version_columns import IN_ORDER
-
-ROWS_AT_ONCE = 250_000
-"""Rows of `current_state` whose versions are compared at once."""
-
-
-def broken_histories(warehouse: Warehouse, entity: str) -> list[str]:
-    """Ids of the records whose versions do not, in order; memory holds the versions of some key-range files."""
-    table = CurrentState.open(warehouse, entity)
-    found: list[str] = []
-    for window in table.id_windows(ROWS_AT_ONCE) if table is not None else ():
-        versions = all_versions(warehouse, entity, window.condition or None, IN_ORDER)
-        if versions is not None:
-            found += broken(arrow_frame(versions))
-    return sorted(found)
-
-
-def broken(versions: pl.DataFrame) -> list[str]:
-    """Ids of the records of whose versions one does not end where the next begins, by time and by position, or whose
-    last version is not the row's."""
-    ordered = versions.sort(IN_ORDER, nulls_last=True)
-    next_position = pl.col("_position").shift(-1).over("Id")
-    next_from = pl.col("_valid_from").shift(-1).over("Id")
-    follows = pl.col("_superseded_at").eq_missing(next_position) & pl.col("_valid_to").eq_missing(next_from)
-    return ordered.filter(~follows)["Id"].unique().sort().to_list()
-
-
-DIFFERENCES_KEPT = 100_000
-"""Differences held in memory while reading; beyond it the report says that there were more."""
-DAY_SECONDS = 86_400
-
-
-@dataclass
-class VerifyReport:
-    """What was compared: records in all, and those of them compared again; live records of the org and of the table;
-    records that could not be compared (they changed each time, are suspect, or the org does not give them);
-    differences, the parts read and the parts that were not for want of budget, and the API requests spent."""
-
-    entity: str
-    channel: str
-    position: int
-    in_org: int = 0
-    in_table: int = 0
-    compared: int = 0
-    compared_again: int = 0
-    changed_meanwhile: int = 0
-    suspects: int = 0
-    unreadable: int = 0
-    values_compared: int = 0
-    differences: list[Difference] = field(default_factory=list)
-    cut_off: bool = False
-    """True when there were more differences than are listed."""
-    windows: int = 0
-    skipped: int = 0
-    calls: int = 0
-    seconds: float = 0.0
-    refused: str | None = None
-    """Why nothing was compared."""
-    left: frozenset[str] = frozenset()
-    """Ids of the records that were not compared."""
-    broken_histories: list[str] = field(default_factory=list)
-    """Ids of the records whose versions leave a hole or overlap."""
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether every record of the entity was compared, and none differs."""
-        return not (self.differs or self.refused or self.left or self.skipped)
-
-    @property
-    def differs(self) -> bool:
-        """Whether the tables are not what they should be."""
-        return bool(self.differences or self.cut_off or self.broken_histories)
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON-able values, without the ids of what is left."""
-        description = {name: value for name, value in vars(self).items() if name not in ("left", "differences")}
-        return {**description, "equal": self.is_equal, "differences": [asdict(each) for each in self.differences]}
-
-    def leave(self, moving: set[str], suspected: set[str], unreadable: Collection[str] = ()) -> None:
-        """Count as left what changed while being compared, is suspect, or could not be read from the org."""
-        self.unreadable = len(set(unreadable) - suspected)
-        self.changed_meanwhile, self.suspects = len(moving - suspected - set(unreadable)), len(suspected)
-        self.left = frozenset({*moving, *suspected, *unreadable})
-
-    def add(self, found: list[Difference]) -> None:
-        """Hold differences, up to `DIFFERENCES_KEPT`."""
-        self.cut_off = self.cut_off or len(self.differences) + len(found) > DIFFERENCES_KEPT
-        self.differences.extend(found[: DIFFERENCES_KEPT - len(self.differences)])
 
 
 class Lands(Protocol):
@@ -159,7 +71,7 @@ def verify_entity(
         raise OtherChannel(entity, channel)
     position = table.applied(channel) or 0
     columns = columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
-    plan = _plan(table, columns, budget)
+    plan = plan_of(table, columns, budget)
     report = VerifyReport(entity, channel, position, windows=len(plan.windows), skipped=len(plan.skipped))
     unreadable: dict[str, str] = {}
     parts = len(plan.windows) + len(plan.skipped)
@@ -223,14 +135,6 @@ def open_drift_suspects(warehouse: Warehouse, report: VerifyReport, now_ms: int)
     return len(ledger.note(suspects, report.channel, report.position, now_ms))
 
 
-def _plan(table: CurrentState, columns: Sequence[Column], budget: int | None) -> AuditPlan:
-    files = list(table.files().values())
-    ranges = sorted((part.first, file.rows) for part, file in zip(id_ranges(files), files, strict=True)) or [("", 0)]
-    boundaries, rows = [first for first, _ in ranges], [count for _, count in ranges]
-    per_page = rows_per_page(columns)
-    return plan_windows(boundaries, rows, per_page, budget, turn=int(time.time() // DAY_SECONDS))
-
-
 def _compare(
     run: OrgRunContext,
     table: CurrentState,
@@ -274,38 +178,3 @@ def _compare(
     extra = live.join(org_ids.to_frame("Id"), on="Id", how="anti")["Id"].to_list()
     report.add(one_sided(report.entity, extra, EXTRA))
     return pl.concat([org_ids, live["Id"]]).unique()
-
-
-@dataclass(frozen=True)
-class AuditPlan:
-    """The windows to read, those left out for want of budget, and what the reading should cost in requests."""
-
-    windows: tuple[IdWindow, ...]
-    skipped: tuple[IdWindow, ...]
-    calls: int
-
-
-def plan_windows(
-    boundaries: Sequence[str], rows: Sequence[int], rows_per_page: int, budget: int | None, turn: int
-) -> AuditPlan:
-    """All of the entity in one reading when the budget allows it, else as many windows as it does.
-
-    `boundaries[n]` is the first Id of the nth part of the table, which has `rows[n]` rows. Which windows come first
-    goes round with `turn` (a day number), so that successive audits cover everything.
-    """
-    whole = CALLS_PER_JOB + -(-max(1, sum(rows)) // rows_per_page)
-    if budget is None or whole <= budget:
-        return AuditPlan((IdWindow(),), (), whole)
-    lowers: list[str | None] = [None, *boundaries[1:]]
-    uppers: list[str | None] = [*boundaries[1:], None]
-    windows = [IdWindow(lower, upper) for lower, upper in zip(lowers, uppers, strict=True)]
-    chosen: list[IdWindow] = []
-    left = budget
-    for step in range(len(windows)):
-        number = (turn + step) % len(windows)
-        cost = CALLS_PER_JOB + -(-max(1, rows[number]) // rows_per_page)
-        if cost > left:
-            break
-        left -= cost
-        chosen.append(windows[number])
-    return AuditPlan(tuple(chosen), tuple(window for window in windows if window not in chosen), budget - left)

@@ -22,7 +22,7 @@ from sfcdc_assets.cli.doctor import line_of
 from sfcdc_assets.cli.main import COMMANDS, app, function_of
 from sfcdc_assets.cli.terminal.fitting_table import Column, fit, print_table
 from sfcdc_assets.doctor.finding import Outcome, failed, ok
-from sfcdc_assets.reconciliation.verify import VerifyReport
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.status.status_report import ChannelStatus, EntityStatus, PrivacyStatus, WarehouseStatus
 from sfcdc_assets_tests.cli.command import sfcdc
 

@@ -21,7 +21,7 @@ from sfcdc_assets.cli.verify import verdict
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_reads.compare import MISSING, one_sided
-from sfcdc_assets.reconciliation.verify import VerifyReport
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime.clock import Clock, using
 from sfcdc_assets.runtime.progress import (
     BatchApplied,

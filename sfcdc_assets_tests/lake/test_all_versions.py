@@ -14,7 +14,7 @@ from sfcdc_assets.lake.tables import history
 from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.tables.appended_table import Appended
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.reconciliation.verify import broken
+from sfcdc_assets.reconciliation.broken_histories import broken
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 
 

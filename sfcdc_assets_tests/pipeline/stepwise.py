@@ -17,7 +17,8 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import SnapshotListener, SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
+from sfcdc_assets.reconciliation.verify import open_drift_suspects
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sfcdc_assets.reconciliation.verify import broken
+from sfcdc_assets.reconciliation.broken_histories import broken
 from sfcdc_assets.timeline.timeline import OrgRead, Timeline
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 from sfcdc_assets_tests.timeline.builders import (

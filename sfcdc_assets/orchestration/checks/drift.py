@@ -16,7 +16,7 @@ from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import opened_run
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.reconciliation.rolling_audit import RollingReport, look
-from sfcdc_assets.reconciliation.verify import VerifyReport
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.timeline.suspect import Reason

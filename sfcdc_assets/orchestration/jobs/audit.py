@@ -17,7 +17,8 @@ from sfcdc_assets.orchestration.jobs.run_config import AFTER, LONG
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import opened_run, scope_of, with_scope
 from sfcdc_assets.reconciliation.audit import audit
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
+from sfcdc_assets.reconciliation.verify import open_drift_suspects
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 

@@ -12,7 +12,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.checks.drift import auditable
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation.rolling_audit import RollingReport, look
-from sfcdc_assets.reconciliation.verify import VerifyReport, open_drift_suspects
+from sfcdc_assets.reconciliation.verify import open_drift_suspects
+from sfcdc_assets.reconciliation.verify_report import VerifyReport
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
 

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from sfcdc_assets.reconciliation import verify
-from sfcdc_assets.reconciliation.verify import broken, broken_histories
+from sfcdc_assets.reconciliation import broken_histories as histories
+from sfcdc_assets.reconciliation.broken_histories import broken, broken_histories
 from sfcdc_assets.timeline.value_chain import value_chain
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.timeline.builders import (
@@ -44,7 +44,7 @@ def history(life: QuietLife) -> DeltaTable:
 
 def test_sound_histories_are_not_named(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
     assert broken_histories(life.warehouse, ENTITY) == []
-    monkeypatch.setattr(verify, "ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(histories, "ROWS_AT_ONCE", 1)
     assert broken_histories(life.warehouse, ENTITY) == []
 
 
