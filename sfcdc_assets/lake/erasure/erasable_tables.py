@@ -39,7 +39,7 @@ from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.tables.entity_checkpoint import BATCH, BUILT_AT
 from sfcdc_assets.lake.tables.event_table import event_table_names
 from sfcdc_assets.lake.tables.formula_referrers import EVER, Path, paths_of_all, referrers
-from sfcdc_assets.lake.tables.raw_event_reads import files_by_channel
+from sfcdc_assets.lake.tables.raw_event_files import files_by_channel
 from sfcdc_assets.lake.tables.rows_by_id import WRITER
 from sfcdc_assets.lake.warehouse import Warehouse
 

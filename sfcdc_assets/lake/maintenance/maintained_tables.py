@@ -34,7 +34,8 @@ from sfcdc_assets.lake.tables import (
 )
 from sfcdc_assets.lake.tables.event_table import event_table_names
 from sfcdc_assets.lake.tables.object_shapes import VALID_FROM
-from sfcdc_assets.lake.tables.raw_event_reads import channels_of_files, payloads_dropped
+from sfcdc_assets.lake.tables.raw_event_files import channels_of_files
+from sfcdc_assets.lake.tables.raw_event_reads import payloads_dropped
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 
