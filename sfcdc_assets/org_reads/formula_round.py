@@ -19,7 +19,8 @@ from sfcdc_assets.lake.tables.formula_values import FormulaValues
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.org_connection.request_budget import RequestBudget
 from sfcdc_assets.org_connection.run_context import OrgRunContext, RunContext
-from sfcdc_assets.org_reads.formula_refresh import FormulaReport, Round, formulas_of, refresh_formulas
+from sfcdc_assets.org_reads.due_formulas import FormulaReport, Round
+from sfcdc_assets.org_reads.formula_refresh import formulas_of, refresh_formulas
 from sfcdc_assets.polls.due import interval_after
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError

@@ -13,7 +13,8 @@ import pytest
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.org_connection.request_budget import RequestBudget
-from sfcdc_assets.org_reads import formula_refresh
+from sfcdc_assets.org_reads import due_formulas
+from sfcdc_assets.salesforce.errors import QueryRefused
 from sfcdc_assets_tests.cli.command import in_one_line, sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.formulas.formulas_of_an_org import (
@@ -163,7 +164,7 @@ def test_what_a_budget_is_not_enough_for_waits_and_loses_no_change(
     pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_formulas(pipeline)
-    monkeypatch.setattr(formula_refresh, "IDS_PER_REQUEST", 2)
+    monkeypatch.setattr(due_formulas, "IDS_PER_REQUEST", 2)
     monkeypatch.setattr(RequestBudget, "left", lambda _budget: 1)
     with pipeline.org.transaction() as work:
         for deal in ids(pipeline.org, "Opportunity"):
@@ -206,8 +207,8 @@ def test_a_formula_whose_text_changes_is_read_again_for_all_records(pipeline: Em
 def test_an_entity_is_read_whole_by_a_bulk_job_where_that_is_cheaper(
     pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formula_refresh, "IDS_PER_REQUEST", 1)
-    monkeypatch.setattr(formula_refresh, "REQUESTS_OF_JOB", 2)
+    monkeypatch.setattr(due_formulas, "IDS_PER_REQUEST", 1)
+    monkeypatch.setattr(due_formulas, "REQUESTS_OF_JOB", 2)
     read_formulas(pipeline)
     assert_equal_to_the_org(pipeline)
     some_changes(pipeline, Random(9))
@@ -236,8 +237,8 @@ def test_formulas_that_are_too_complicated_for_one_query_are_read_in_parts(
     pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, *, by_ids: bool
 ) -> None:
     if not by_ids:
-        monkeypatch.setattr(formula_refresh, "IDS_PER_REQUEST", 1)
-        monkeypatch.setattr(formula_refresh, "REQUESTS_OF_JOB", 2)
+        monkeypatch.setattr(due_formulas, "IDS_PER_REQUEST", 1)
+        monkeypatch.setattr(due_formulas, "REQUESTS_OF_JOB", 2)
     computes_at_most(pipeline, monkeypatch, 70)
     read_formulas(pipeline)
     assert_equal_to_the_org(pipeline)
@@ -273,14 +274,14 @@ def test_a_formula_that_the_org_does_not_compute_is_withheld_and_keeps_no_other_
 
 
 def test_one_entitys_failure_stays_its_own(pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = formula_refresh.read_formulas
+    real = due_formulas.read_formulas
 
     def refused(session: Any, entity: str, *rest: Any) -> Any:
         if entity == "Account":
-            raise formula_refresh.QueryRefused("SELECT", 400, "INVALID_FIELD", "No such column 'Full_Name__c'")
+            raise QueryRefused("SELECT", 400, "INVALID_FIELD", "No such column 'Full_Name__c'")
         return real(session, entity, *rest)
 
-    monkeypatch.setattr(formula_refresh, "read_formulas", refused)
+    monkeypatch.setattr(due_formulas, "read_formulas", refused)
     with pytest.raises(Exception, match="Full_Name__c"):
         pipeline.sync()
     assert len(pipeline.scan("formula_values/Opportunity")) == 8
