@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from sfcdc_assets.lake.delta.shadow_tables import LOG
+from sfcdc_assets.lake.delta.commit_protocol import LOG
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.warehouse import Warehouse
 

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 from sfcdc_assets.key_ranges.data_file import delta_json
+from sfcdc_assets.lake.delta.commit_protocol import LOG
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile
 from sfcdc_assets.lake.delta.rebuild_claim import Check, RebuildOvertaken, claimed
 from sfcdc_assets.lake.delta.table import Table
@@ -28,7 +29,6 @@ from sfcdc_assets.lake.errors import ConcurrentCommit, TableDamaged, UnreadableT
 from sfcdc_assets.lake.warehouse import Warehouse
 
 PREFIX = "rebuilt-"
-LOG = "_delta_log"
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from urllib.parse import unquote
 
 from pyarrow import fs
 
-from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.commit_protocol import LOG, retry_on_conflict
 from sfcdc_assets.lake.delta.dead_files import dead_files_with
-from sfcdc_assets.lake.delta.shadow_tables import LOG
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.erasure.erasable_tables import Erasable
 from sfcdc_assets.lake.errors import TableDamaged

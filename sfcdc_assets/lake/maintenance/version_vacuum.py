@@ -10,13 +10,10 @@ that name them: a pass that is killed is made up for by the next one.
 from __future__ import annotations
 
 import json
-import re
 import uuid
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 import polars as pl
@@ -26,21 +23,20 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from sfcdc_assets.lake.delta.commit_protocol import LOG
+from sfcdc_assets.lake.delta.log_files import LogFiles, written_at
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
 from sfcdc_assets.lake.store.object_stores import store_refusals
 from sfcdc_assets.lake.store.store_errors import FROM_STORE, no_room, reason_of
 from sfcdc_assets.lake.warehouse import Warehouse
 
-LOG = "_delta_log"
 YOUNG_SECONDS = 1_800.0
 """A version stays until its successor is so old, kept or not: for readers that opened the table itself."""
 LARGE_BYTES = 256 * 1024
 """A checkpoint of this size may have tombstones by the thousand."""
 ORPHAN_SECONDS = 7 * 86_400.0
 """A file that no version names stays so long: a task may have written it for a commit that is still to come."""
-_OURS = re.compile(r"(\d{20})\.(json|checkpoint\.parquet|crc)")
-_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..+")
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def version_at(warehouse: Warehouse, name: str, moment: float) -> int | None:
     """Return the newest version that can still be opened and was there at a time (epoch seconds by the clock of the
     files), or the oldest one; None: the newest. Delta's own search by time needs every commit, and of those few are
     left."""
-    log = _Log.read(warehouse, name)
+    log = LogFiles.read(warehouse, name)
     written = {**log.checkpoints, **log.commits}
     openable = sorted(each for each in written if log.base(each) is not None)
     return max((each for each in openable if written[each] <= moment), default=openable[0] if openable else None)
@@ -95,7 +91,7 @@ def _opened(
     table = Table.open(warehouse, name)
     try:
         with store_refusals(warehouse.root):
-            log = _Log.read(warehouse, name) if table is not None else None
+            log = LogFiles.read(warehouse, name) if table is not None else None
             if table is None or log is None or log.has_other_forms:
                 yield None
             else:
@@ -106,49 +102,6 @@ def _opened(
         raise TableDamaged(name, None, None, f"cannot be read ({reason_of(error)})") from error
 
 
-@dataclass(frozen=True)
-class _Log:
-    """The files of a log by version, with the time (epoch seconds) at which each was written."""
-
-    commits: dict[int, float] = field(default_factory=dict)
-    checkpoints: dict[int, float] = field(default_factory=dict)
-    sizes: dict[int, int] = field(default_factory=dict)
-    """Of the checkpoints."""
-    others: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
-    has_other_forms: bool = False
-
-    @classmethod
-    def read(cls, warehouse: Warehouse, name: str) -> _Log:
-        """Read the log of the table, as it is."""
-        log, has_other_forms = cls(), False
-        found = warehouse.filesystem(name).get_file_info(fs.FileSelector(LOG))
-        for info in found:
-            matched = _OURS.fullmatch(info.base_name)
-            if matched is None:
-                has_other_forms |= _CHECKPOINT.fullmatch(info.base_name) is not None
-                continue
-            version, kind = int(matched[1]), matched[2]
-            written = _written(info)
-            if kind == "crc":
-                log.others[version].append(info.base_name)
-            elif kind == "json":
-                log.commits[version] = written
-            else:
-                log.checkpoints[version], log.sizes[version] = written, info.size or 0
-        return replace(log, has_other_forms=has_other_forms)
-
-    def base(self, version: int) -> int | None:
-        """Return the checkpoint that a reader of the version begins with; -1: the table's beginning; None: it cannot be
-        opened."""
-        base = max((each for each in self.checkpoints if each <= version), default=-1)
-        return base if all(each in self.commits for each in range(base + 1, version + 1)) else None
-
-    def between(self, first: int, last: int) -> list[int]:
-        """Versions with entries after the first and before the last, or with a commit at the last."""
-        inside = {each for each in (*self.commits, *self.checkpoints) if first < each < last}
-        return sorted(inside | ({last} & self.commits.keys()))
-
-
 class _Versions:
     """Those of a table that stay: the kept ones, and every one from a version on."""
 
@@ -156,7 +109,7 @@ class _Versions:
         self,
         warehouse: Warehouse,
         table: Table,
-        log: _Log,
+        log: LogFiles,
         now: float,
         kept: Collection[int],
         young_seconds: float,
@@ -285,7 +238,7 @@ class _Versions:
         """Return the data files below the table, with the time at which each was written; without those of tables that
         are built in folders below it."""
         found = self._store.get_file_info(fs.FileSelector("", recursive=True, allow_not_found=True))
-        paths = [(info.path.lstrip("/"), _written(info)) for info in found if info.type is fs.FileType.File]
+        paths = [(info.path.lstrip("/"), written_at(info)) for info in found if info.type is fs.FileType.File]
         built = {path.partition("/")[0] for path, _ in paths if f"/{LOG}/" in path}
         return {
             path: written
@@ -300,11 +253,6 @@ class _Versions:
                 self._store.delete_file(path)
                 done += 1
         return done
-
-
-def _written(info: fs.FileInfo) -> float:
-    """Return when a file was written (epoch seconds); a file of which the store does not say it is never old."""
-    return info.mtime_ns / 1e9 if info.mtime_ns is not None else inf
 
 
 def _relative(paths: Iterable[str | None]) -> list[str]:
