@@ -5,28 +5,26 @@ work, has its own log, and ends well or not on its own. It reports the materiali
 fails marks those as failed, and no others.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from sfcdc_assets.apply.apply_changes import Ready
-from sfcdc_assets.apply.catch_up import HEALING_SECONDS, Applied, CatchUp
+from sfcdc_assets.apply.catch_up import HEALING_SECONDS
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS, QUIET_SECONDS, Following
-from sfcdc_assets.entities.entities import EntityState
 from sfcdc_assets.orchestration.assets.catch_up_run import catch_up_of_run
 from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_as_failed
-from sfcdc_assets.orchestration.assets.reports import Event, RunReports
+from sfcdc_assets.orchestration.assets.reports import Event
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of
 from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.orchestration.jobs.run_config import AFTER, SYNC, RunRequestConfig
 from sfcdc_assets.orchestration.jobs.started_run import StartedRun, started_run
+from sfcdc_assets.orchestration.jobs.sync_values import PreparedEntities, StepLanded
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import scope_of, spark_of, with_both, with_scope
-from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import WorkFound, notify
@@ -36,62 +34,6 @@ WAITS_SECONDS = 10.0
 """How long a run has been in the queue before one that follows gives way to it."""
 FIRST = {"dagster/priority": "1"}
 """Tag of jobs that apply events: of the runs that wait for a slot they are started first."""
-
-
-@dataclass(frozen=True)
-class StepLanded:
-    """A run under way, every entity that is known with its channel, and those that have work."""
-
-    run: OrgRunContext
-    known: Mapping[str, str]
-    catch_up: CatchUp
-    reports: RunReports
-    states: Mapping[str, EntityState]
-    following: Following | None
-    applied: dict[str, Applied] = field(default_factory=dict)
-    """What has become of those that are done."""
-    failed: set[str] = field(default_factory=set)
-    """Those that are given up in this run."""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether the step `follow` is still to come, which reports what is held back until then: it is left out where
-        an entity has failed."""
-        return self.following is not None and not self.failed
-
-    def apply_reads(self) -> dict[str, Exception]:
-        """Apply what was read back of suspect records; the entities that this stopped, with the reason."""
-        stopped: dict[str, Exception] = {}
-        for entity, found in self.catch_up.apply_reads():
-            if isinstance(found, Exception):
-                stopped[entity] = found
-            else:
-                self.applied[entity] = found
-        return stopped
-
-    def cut_without_the_failed(self) -> Mapping[str, Exception]:
-        """Apply what was read back and note the cut when every entity has had its turn and some failed: Dagster skips
-        the steps after them. Return the entities that this stopped. What goes wrong is logged: the run fails anyway,
-        for a reason that matters more."""
-        if not self.failed or len(self.applied) + len(self.failed) < len(self.states):
-            return {}
-        stopped = outcome_of(self.apply_reads)
-        if isinstance(stopped, Exception):
-            self.reports.log.warning(f"What was read back is not applied: {stopped}")
-            stopped = {}
-        for entity, error in stopped.items():
-            self.reports.log.warning(f"{entity}: what was read back is not applied: {error}")
-        noted = outcome_of(self.catch_up.finish, list(self.applied.values()), {*self.failed, *stopped})
-        if isinstance(noted, Exception):
-            self.reports.log.warning(f"No consistent cut was noted: {noted}")
-        return stopped
-
-
-@dataclass(frozen=True)
-class PreparedEntities:
-    """What entities share is done: each one's part, or what it failed with."""
-
-    of: dict[str, Ready]
 
 
 def build_sync(assets: OrgAssets) -> dg.JobDefinition:

@@ -23,7 +23,7 @@ from sfcdc_assets.emulator.rest.api_usage import ApiUsage
 from sfcdc_assets.orchestration.assets import specs
 from sfcdc_assets.orchestration.assets.report_interval import EVERY_SECONDS
 from sfcdc_assets.orchestration.jobs import retries
-from sfcdc_assets.orchestration.jobs.sync import PreparedEntities, StepLanded
+from sfcdc_assets.orchestration.jobs.sync_values import PreparedEntities, StepLanded
 from sfcdc_assets.orchestration.run_scope import NotInMemory, RunScope
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import OrgUnavailable
