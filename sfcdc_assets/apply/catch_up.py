@@ -14,7 +14,8 @@ from sfcdc_assets.apply.apply_changes import Applier, ApplyReport, Committed, Pr
 from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.apply.follow_run import Following
 from sfcdc_assets.apply.record_cut import note_cut
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.consistent_cuts import Cut
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.run_lander import FailSafeLander, Lander

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
 from sfcdc_assets.lake.tables import current_state, history

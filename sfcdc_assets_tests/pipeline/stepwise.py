@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.open_suspect import OpenSuspect
 from sfcdc_assets.lake.warehouse import Warehouse

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import TracebackType
 
-from sfcdc_assets.entities.entities import EntityState
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.orchestration.assets.reports import Log
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport
 from sfcdc_assets.runtime.errors import counted

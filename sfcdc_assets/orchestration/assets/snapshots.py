@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.change_of_channel import begin_on
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.landing.payload_retention import seen_by_retention

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.entities.entities import entity_channels, entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
 from sfcdc_assets.lake.tables.rolling_audits import RollingAudits

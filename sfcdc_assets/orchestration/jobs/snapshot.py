@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from sfcdc_assets.entities.entities import EntityState
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.assets.copies import Copies, CopyPaused

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sfcdc_assets.apply.apply_changes import Ready
 from sfcdc_assets.apply.catch_up import Applied, CatchUp
 from sfcdc_assets.apply.follow_run import Following
-from sfcdc_assets.entities.entities import EntityState
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.orchestration.assets.reports import RunReports
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.runtime.concurrency import outcome_of

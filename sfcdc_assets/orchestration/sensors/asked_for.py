@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
-from sfcdc_assets.entities.entities import EntityState
+from sfcdc_assets.entities.entity_state import EntityState
 
 Reached = Callable[[EntityState], Hashable]
 

@@ -12,7 +12,8 @@ import dagster as dg
 
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
 from sfcdc_assets.apply.record_cut import note_cut_of
-from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.entities.entities import entity_channels, entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.delta.table_changes import seen
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.snapshot_plan import note_plan

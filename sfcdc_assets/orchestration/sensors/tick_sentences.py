@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfcdc_assets.entities.entities import EntityState
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.entities.refused_reads import sentences
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.runtime.errors import counted, enumerated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sfcdc_assets.entities.entities import EntityState
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.orchestration.sensors.asked_for import AskedFor, applied, copied
 
 NUMBERS = (

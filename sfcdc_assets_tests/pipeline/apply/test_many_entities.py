@@ -18,7 +18,8 @@ from sfcdc_assets.apply.entity_batch import EntityBatch
 from sfcdc_assets.apply.spark_job import Outcome, apply_events
 from sfcdc_assets.apply.task_failures import TaskFailed
 from sfcdc_assets.change_events.privacy import NOTHING_PRIVATE
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.delta.commit_protocol import CommitProtocol
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.open_suspect import ENTITY as WHOLE
 from sfcdc_assets.lake.tables.raw_events import RawEvents

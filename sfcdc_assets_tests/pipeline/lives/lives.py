@@ -26,7 +26,8 @@ from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.org_life import OrgLife
-from sfcdc_assets.entities.entities import EntityState, entity_channels, entity_states
+from sfcdc_assets.entities.entities import entity_channels, entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.pack import SMALLEST_BYTES

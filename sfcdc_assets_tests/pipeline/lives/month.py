@@ -18,7 +18,8 @@ from deltalake import DeltaTable
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.faults.faults import Fault
-from sfcdc_assets.entities.entities import EntityState, entity_states
+from sfcdc_assets.entities.entities import entity_states
+from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.consistent_cuts import latest_cut
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.channel_reader import ChannelReader

@@ -19,7 +19,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation import rolling_audit
-from sfcdc_assets.reconciliation.rolling_audit import LEAST_ALLOWANCE, REQUESTS, RollingReport, audit_budget, look
+from sfcdc_assets.reconciliation.audit_budget import LEAST_ALLOWANCE, audit_budget
+from sfcdc_assets.reconciliation.rolling_audit import REQUESTS, RollingReport, look
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.limits import Limit
 from sfcdc_assets.settings.settings import load_settings
