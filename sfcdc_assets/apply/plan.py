@@ -16,15 +16,9 @@ import polars as pl
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
-from sfcdc_assets.apply.batch_events import (
-    LONGEST_TRANSACTION,
-    STORED,
-    OlderEvents,
-    batch_end,
-    older_events,
-    older_than_read_backs,
-)
+from sfcdc_assets.apply.batch_events import STORED, OlderEvents, batch_end, older_events, older_than_read_backs
 from sfcdc_assets.apply.entity_tables import EntityTables
+from sfcdc_assets.apply.reads_in_order import last_below, org_reads_in_order, over_gaps, with_seen_until
 from sfcdc_assets.key_ranges.key_ranges import (
     KeyRange,
     key_ranges_of_snapshot,
@@ -40,7 +34,7 @@ from sfcdc_assets.lake.tables.current_state import id_ranges
 from sfcdc_assets.lake.tables.lost_checkpoints import lost_checkpoints
 from sfcdc_assets.lake.tables.open_suspect import OpenSuspect, blocking_suspects
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows
-from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS, OF_A_SNAPSHOT, UNMARKED
+from sfcdc_assets.timeline.suspect_behaviour import OF_A_SNAPSHOT, UNMARKED
 from sfcdc_assets.timeline.timeline import OrgRead
 
 
@@ -114,7 +108,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         batch.without_ids(),
         new,
         read_backs,
-        _seen_until(tables, _over_gaps(tables, org_reads_in_order(complete, new, read_backs, ever_blocked))),
+        with_seen_until(tables, over_gaps(tables, org_reads_in_order(complete, new, read_backs, ever_blocked))),
         new[0].position if rolls_back else None,
         entity_suspect,
         suspected,
@@ -211,26 +205,6 @@ def _older(tables: EntityTables, events: pl.DataFrame) -> OlderEvents:
     return OlderEvents(found.certain, possible, of_read_backs.of_records)
 
 
-def _seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:
-    """Return the reads with the time up to which the events before them tell of everything; of a poll the ones before
-    it did. Commits come in no strict order of their times, so the last event's is too late by `LONGEST_TRANSACTION`."""
-    last = {until: tables.raw_events.committed_at(tables.channel, until) for until in {r.until for r in org_reads}}
-    known = {until: at - LONGEST_TRANSACTION for until, at in last.items() if at is not None}
-    return tuple(
-        org_read if org_read.polled else replace(org_read, seen_until=known.get(org_read.until))
-        for org_read in org_reads
-    )
-
-
-def _over_gaps(tables: EntityTables, org_reads: Sequence[OrgRead]) -> list[OrgRead]:
-    """Return the reads, those marked that answer an entry of which nobody knows where in the stream it has its gap."""
-    gaps = [at for at, reason in tables.ledger.holding(tables.channel) if reason in MISSING_EVENTS] if org_reads else []
-    return [
-        replace(each, may_miss=not each.polled and any(each.until < at <= each.position for at in gaps))
-        for each in org_reads
-    ]
-
-
 def _of_table(
     tables: EntityTables, spark: SparkSession, created: Sequence[str], concerned: pl.Series | None
 ) -> tuple[KeyRange, ...]:
@@ -259,43 +233,3 @@ def _of_snapshots(
         pages_root = tables.warehouse.filesystem(snapshots.name_of(tables.entity))
         sampled = sample_ids(spark, [page.path for page in newest], pages_root)
     return key_ranges_of_snapshot(sampled, new[-1].rows, size, pages, present, versions)
-
-
-def org_reads_in_order(
-    complete: Sequence[CompleteSnapshot],
-    new: Sequence[CompleteSnapshot],
-    read_backs: Sequence[ReadBackRows],
-    suspected: Sequence[int],
-) -> tuple[OrgRead, ...]:
-    """Return new snapshots and read-backs in the order of their watermarks, those of one watermark in that of their
-    reading. An entry about the entity stops events until the next snapshot, which answers it."""
-    read_after = {each.number: each.after_read_back for each in new}
-    found = [
-        OrgRead(each.position, 0, snapshot=each.number, pages=frozenset(file.path for file in each.files))
-        for each in new
-    ]
-    found += [
-        OrgRead(each.position, 0, read_back=each.number, seen_until=each.seen_until, polled=each.seen_until is not None)
-        for each in read_backs
-    ]
-    watermarks = [-1, *(snapshot.position for snapshot in complete)]
-    return tuple(
-        replace(
-            each,
-            until=min(
-                [
-                    each.position,
-                    *(d - 1 for d in suspected if last_below(watermarks, each.position) < d <= each.position),
-                ]
-            ),
-        )
-        for each in sorted(
-            found,
-            key=lambda each: (each.position, each.read_back or read_after[each.snapshot], each.snapshot),
-        )
-    )
-
-
-def last_below(watermarks: Sequence[int], position: int) -> int:
-    """Return the last snapshot's watermark before a position: entries up to it were answered by it."""
-    return max(watermark for watermark in watermarks if watermark < position)

@@ -48,12 +48,7 @@ from sfcdc_assets.runtime.progress import FieldHistoryRead, notify
 from sfcdc_assets.schema_evolution.table_columns import columns_of_table
 from sfcdc_assets.snapshot.soql import IdWindow
 from sfcdc_assets.timeline.field_history import HistoryRow, Why, columns_of_fields
-from sfcdc_assets.timeline.past_rows import (
-    FIELD_HISTORY,
-    first_version,
-    past_rows,
-    without_a_past,
-)
+from sfcdc_assets.timeline.past_rows import FIELD_HISTORY, first_version, past_rows, without_a_past
 from sfcdc_assets.timeline.past_versions import CREATED_BY, CREATED_DATE, fold_history
 
 ROWS_AT_ONCE = 500_000

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION
-from sfcdc_assets.apply.plan import org_reads_in_order
+from sfcdc_assets.apply.reads_in_order import org_reads_in_order
 from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows

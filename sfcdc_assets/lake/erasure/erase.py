@@ -23,13 +23,7 @@ from typing import Any
 
 from sfcdc_assets.lake.delta.dead_files import delete_dead_files
 from sfcdc_assets.lake.delta.shadow_tables import build_shadow_tables
-from sfcdc_assets.lake.erasure.erasable_tables import (
-    Erasable,
-    Records,
-    erasable_tables,
-    ids_in_layers,
-    with_companions,
-)
+from sfcdc_assets.lake.erasure.erasable_tables import Erasable, Records, erasable_tables, ids_in_layers, with_companions
 from sfcdc_assets.lake.erasure.old_files import forget_statistics, old_files, release_cuts
 from sfcdc_assets.lake.erasure.rewritten_files import erase_rows, rows_found
 from sfcdc_assets.lake.store.pending_events import remove_pending_with

@@ -9,13 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfcdc_assets.event_channels.push_topics.known_record import KnownRecord
-from sfcdc_assets.event_channels.push_topics.state_rows import (
-    ID,
-    STATE_COLUMNS,
-    known_of_row,
-    state_rows,
-    state_schema,
-)
+from sfcdc_assets.event_channels.push_topics.state_rows import ID, STATE_COLUMNS, known_of_row, state_rows, state_schema
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.current_state import conditions_on_ids
 from sfcdc_assets.lake.warehouse import Warehouse

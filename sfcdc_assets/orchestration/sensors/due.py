@@ -30,13 +30,7 @@ from sfcdc_assets.orchestration.assets.reports import Event
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
 from sfcdc_assets.orchestration.jobs.lost_runs import living_run
-from sfcdc_assets.orchestration.jobs.run_config import (
-    AT_WORK,
-    SNAPSHOT,
-    SYNC,
-    UNFINISHED,
-    request_of_sensor,
-)
+from sfcdc_assets.orchestration.jobs.run_config import AT_WORK, SNAPSHOT, SYNC, UNFINISHED, request_of_sensor
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
 from sfcdc_assets.orchestration.sensors.event_channel import events_due
 from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChannel

@@ -15,13 +15,7 @@ from typing import Any
 
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.streams.cometd.errors import (
-    BrokenAnswer,
-    CometdUnavailable,
-    SessionLost,
-    VersionRefused,
-    error_of,
-)
+from sfcdc_assets.streams.cometd.errors import BrokenAnswer, CometdUnavailable, SessionLost, VersionRefused, error_of
 from sfcdc_assets.streams.cometd.http import MOST_BYTES, CometdHttp, Message
 from sfcdc_assets.streams.cometd.replies import Advice, Refusal, refusal_of
 from sfcdc_assets.streams.delivered_event import ReplayPreset, ReplayStart

@@ -30,14 +30,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.staleness import stale_parts
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.polls.polled_org import (
-    OBJECTS,
-    failure,
-    last_reading,
-    read_rows,
-    reading,
-    rename,
-)
+from sfcdc_assets_tests.pipeline.polls.polled_org import OBJECTS, failure, last_reading, read_rows, reading, rename
 
 
 def test_an_object_that_is_refused_keeps_no_other_from_being_polled(org: EmulatedPipeline) -> None:
