@@ -8,7 +8,8 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.setting_values import as_set_here
 
 LEAST_ALLOWANCE = 15_000
-"""Requests in 24 hours of the smallest org with an API: what is taken where the org does not tell this user."""
+"""Requests in 24 hours of the smallest org with an API (docs/salesforce-streams.md, "Limits"): what is taken where the
+org does not say it to this user."""
 
 
 class RequestBudget:

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, RollingAudits
 from sfcdc_assets.org_connection.org_connection import OrgConnection
+from sfcdc_assets.org_connection.request_budget import LEAST_ALLOWANCE
 from sfcdc_assets.reconciliation.audit_turns import DAY_MS
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.setting_values import as_set_here
 
 HOUR_MS = 3_600_000
-LEAST_ALLOWANCE = 15_000
-"""Requests in 24 hours of the smallest org with an API (docs/salesforce-streams.md, "Limits"): what is taken where the
-org does not tell this user."""
 UNTOUCHED = 0.2
 """The share of the allowance that is left to others: with less remaining nothing is audited."""
 AT_ONCE = 2.0

@@ -17,9 +17,10 @@ from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.rolling_audits import Allowance, RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.checks import drift
+from sfcdc_assets.org_connection.request_budget import LEAST_ALLOWANCE
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.reconciliation import rolling_audit
-from sfcdc_assets.reconciliation.audit_budget import LEAST_ALLOWANCE, audit_budget
+from sfcdc_assets.reconciliation.audit_budget import audit_budget
 from sfcdc_assets.reconciliation.rolling_audit import REQUESTS, RollingReport, look
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.limits import Limit
