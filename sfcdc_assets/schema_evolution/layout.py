@@ -12,7 +12,12 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from sfcdc_assets.change_events.columns import Absence, Column, TypeBefore, columns_of_arrow_schema
+from sfcdc_assets.change_events.columns import (
+    Absence,
+    Column,
+    TypeBefore,
+    columns_of_arrow_schema,
+)
 from sfcdc_assets.change_events.field_types import of_one_family
 from sfcdc_assets.change_events.privacy import Privacy
 from sfcdc_assets.change_events.retyping import kept_columns, kept_name
