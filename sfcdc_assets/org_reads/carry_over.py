@@ -297,7 +297,7 @@ def _counted(run: OrgRunContext, entity: str, living: Ids) -> _Counted | None:
             theirs = {str(row["Id"]) for row in query_rows(session, _query("Id", entity, listed))}
             gone |= ours - theirs
             lacking |= theirs - ours
-    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits.exceeded(len(gone), len(living))
+    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits_of(entity).exceeded(len(gone), len(living))
     return None if too_many or not sweep.is_over else _Counted(frozenset(gone), frozenset(lacking))
 
 
