@@ -15,7 +15,7 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.lake.store.poll_notes import note_polls, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.covered_time import CoveredTime
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
@@ -231,7 +231,7 @@ def test_a_change_made_while_a_poll_is_applied_is_behind_no_clock_of_ours(
     with monkeypatch.context() as patch:
         patch.setattr(clock, "now_ms", lambda: now_ms() + 3_600_000)
         with connect(load_settings()) as connected:
-            PolledReader(Warehouse(str(org.warehouse)), connected).land(NOW)
+            PolledReader(Warehouse(str(org.warehouse)), connected).land(NOW_ALL)
         with org.org.transaction() as work:
             work.update("Case", second, {"Subject": "after the poll, before it is applied"})
         org.sync()
