@@ -134,7 +134,7 @@ class ObjectPoll:
         self._goes_on = self._mark.under_way is not None or note.window_begun_ms > 0
         usual = self._usual_begin()
         self._open_from_ms = note.covered_ms
-        if not (note.covered_ms or note.read_from_ms):
+        if not (note.covered_ms or note.read_from_ms):  # nobody has noted which transactions were open
             self._open_from_ms = usual.back_by(OPEN_BEFORE).stamp_ms
         self._from = self._begins_at(usual)
         self._until = self._from.ahead_by(timedelta(milliseconds=note.window_ms)) if note.window_ms else None

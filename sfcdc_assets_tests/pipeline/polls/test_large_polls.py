@@ -89,6 +89,29 @@ def test_a_flood_takes_a_page_of_each_tick_that_has_no_more_time_and_others_are_
     org.assert_equal_to_the_org(["Opportunity", "Case"])
 
 
+def test_the_one_record_that_a_job_changed_under_pages_of_mere_stamps_is_all_that_is_read_though_the_poll_breaks_off(
+    org: EmulatedPipeline,
+) -> None:
+    org.org.clock.sleep(4000)
+    changed = sorted(ids(org.org, "Opportunity"))[PAGE + 7]
+    with org.org.database.transaction():  # as a job does, which stamps all records alike
+        org.org.store.update(org.org.definitions["Opportunity"], changed, {"NextStep": "among thousands of stamps"})
+    org.org.stamp_all("Opportunity")
+    org.org.clock.sleep(100)
+    with reading(org) as (reader, _, warehouse):
+        before = last_reading(warehouse, "Opportunity")
+        reader.land(SHORT)
+        assert read_poll_notes(warehouse)["Opportunity"].has_more
+    with reading(org) as (reader, _, warehouse):
+        for _ in range(4):
+            if not read_poll_notes(warehouse)["Opportunity"].has_more:
+                break
+            reader.land(SHORT)
+        assert read_rows(warehouse, "Opportunity", before) == [changed]
+    org.sync()
+    assert org.rows("Opportunity")[changed]["NextStep"] == "among thousands of stamps"
+
+
 def test_pages_that_hold_nothing_new_are_not_read_again_by_each_tick(org: EmulatedPipeline) -> None:
     """All of a flood was read, and lies in the time that each poll reads again."""
     rename(org, "Opportunity", MANY, "read, and read again")
