@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 import polars as pl
@@ -32,7 +32,7 @@ from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
-from sfcdc_assets.polls.cursor import REREAD, Cursor, order
+from sfcdc_assets.polls.cursor import OPEN_BEFORE, REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep, left_out
 from sfcdc_assets.runtime import clock
@@ -54,9 +54,6 @@ MOST_CHANGED = 100_000
 """Records that may have changed since; of more, a copy takes fewer requests."""
 MOST_UNCERTAIN = 2_000
 """Records that are read by their Ids, because the table's rows are not certain or not the last ones that were read."""
-OPEN_BEFORE = timedelta(hours=1)
-"""How long a transaction may have been open that ended before the move, where nobody had asked which ones were: its
-stamps are of its beginning, and its events came on the channel before or on none."""
 MOST_COUNTS = 100
 """Requests for counting what is deleted for good."""
 _ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
@@ -300,7 +297,7 @@ def _counted(run: OrgRunContext, entity: str, living: Ids) -> _Counted | None:
             theirs = {str(row["Id"]) for row in query_rows(session, _query("Id", entity, listed))}
             gone |= ours - theirs
             lacking |= theirs - ours
-    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits.exceeded(len(gone), len(living))
+    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits_of(entity).exceeded(len(gone), len(living))
     return None if too_many or not sweep.is_over else _Counted(frozenset(gone), frozenset(lacking))
 
 
