@@ -380,3 +380,27 @@ def test_an_event_that_lands_to_wait_is_not_passed_over_by_who_notes_just_then_t
     first()
     with pytest.raises(ConcurrentCommit):
         second()
+
+
+@pytest.mark.parametrize("was_typed", [True, False], ids=["typed", "waiting to be typed"])
+def test_a_damaged_file_keeps_no_new_event_from_landing_and_what_other_files_have_is_known(
+    org: Stream, was_typed: bool
+) -> None:
+    if not was_typed:
+        org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    assert land(org, ORDERS).count == 1
+    (damaged,) = (org.warehouse.folder / "platform_events" / "Order_Event__e").glob("*.parquet")
+    org.server.faults.arm(Fault.DUPLICATE, after=1)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "2"})
+    assert land(org, ORDERS).count == 1
+    damaged.write_bytes(b"no Parquet file")
+    org.server.faults.disarm()
+    for number in (3, 4):
+        clock.sleep(60)
+        org.server.publisher.publish("Order_Event__e", {"Order_Number__c": str(number)})
+        assert land(org, ORDERS).count == 1
+    table = EventTable.open(org.warehouse, ORDERS)
+    assert table is not None
+    kept = [file.path for file in table.table.files() if file.path != damaged.name]
+    assert sorted(table.table.read_files(kept, ["position"])["position"].to_pylist()) == [2, 3, 4]
