@@ -63,7 +63,7 @@ def sync(
         problem = "it goes on until interrupted, and cannot be combined with --until-caught-up or --json."
         raise typer.BadParameter(problem, param_hint="--watch")
     settings = load_settings()
-    agree_to_first_start(settings, yes=yes)
+    agree_to_first_start(settings, yes=yes, waits=watch)
     warehouse, began_ms = Warehouse(settings.warehouse), clock.now_ms()
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     early, progress = EarlySpark(settings), SyncProgress()
