@@ -51,7 +51,7 @@ class EventLanding(Landing):
         self._may_wait = True
         """Whether events may wait in the table, as far as this reader has seen."""
         self._typing_pause = RetryPause()
-        self._schemas = Schemas(warehouse)
+        self._schemas = Schemas(warehouse, without_damaged=True)
 
     def has_table(self) -> bool:
         """See `Landing.has_table`."""
