@@ -62,7 +62,7 @@ def sync(
         problem = "it goes on until interrupted, and cannot be combined with --until-caught-up or --json."
         raise typer.BadParameter(problem, param_hint="--watch")
     settings = load_settings()
-    agree_to_first_start(settings, yes=yes)
+    agree_to_first_start(settings, yes=yes, waits=watch)
     warehouse = Warehouse(settings.warehouse)
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     early, progress = EarlySpark(settings), SyncProgress()
