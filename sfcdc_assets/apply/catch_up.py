@@ -273,11 +273,9 @@ class CatchUp:
         calls = self._org.session.calls
         with unanswered_at_most(self._unanswered):
             found = follow_describes(self._run, entities, every_ms, most)
-            note_not_readable(
-                self._warehouse, self._org, {of: self._known[of] for of in found.not_readable}, clock.now_ms()
-            )
+            note_not_readable(self._warehouse, self._org, {of: self._known[of] for of in found.not_readable})
             shown = [of for of in found.due if of not in found.not_readable and of not in found.failed]
-            note_not_shown_whole(self._warehouse, self._org, {of: self._known[of] for of in shown}, clock.now_ms())
+            note_not_shown_whole(self._warehouse, self._org, {of: self._known[of] for of in shown})
         for number, entity in enumerate(found.due):
             shared, rest = divmod(self._org.session.calls - calls, len(found.due))
             self._describing[entity] += shared + (number < rest)

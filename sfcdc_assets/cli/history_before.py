@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from sfcdc_assets.cli.syncing.sync_progress import duration
 from sfcdc_assets.cli.terminal.options import moment_of
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.cli.terminal.progress_display import ProgressDisplay
@@ -25,6 +24,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import SettingsError, SfcdcError, counted
 from sfcdc_assets.runtime.progress import Fact, FieldHistoryRead, RequestSent
+from sfcdc_assets.runtime.times import duration_text
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.timeline.field_history import Why
 
@@ -162,7 +162,7 @@ class HistoryProgress:
     def line(self) -> str:
         """Write the progress for a log."""
         with self._lock:
-            parts = [counted(self._requests, "API request"), duration(self._monotonic() - self._began)]
+            parts = [counted(self._requests, "API request"), duration_text(self._monotonic() - self._began)]
             if self._now is not None:
                 of = f" of {self._now.rows_expected:,}" if self._now.rows_expected is not None else ""
                 rows = f"{self._now.entity}: {self._now.rows:,}{of} rows of its field history read"

@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.damage import of_readable
-from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger, open_suspects
+from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshots import LAYER as SNAPSHOTS
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.timeline.suspect import Reason
 
@@ -43,6 +45,12 @@ def refuse_entity(
     Ledger.open_or_create(warehouse, entity).refuse_read(reason, channel, position, description, now_ms, whole=True)
 
 
+def refuse_now(warehouse: Warehouse, entity: str, reason: Reason, channel: str, why: str) -> None:
+    """Note that the org has just refused to have the entity read, at what has landed of its channel."""
+    position = RawEvents.open(warehouse).last_position(channel)
+    refuse_entity(warehouse, entity, reason, channel, position, why, clock.now_ms())
+
+
 @retry_on_conflict
 def end_refusal(warehouse: Warehouse, entity: str, reason: Reason, position: int, now_ms: int) -> None:
     """Note that the entity is not refused for this reason any more."""
@@ -55,9 +63,7 @@ def end_refusals_of_others(warehouse: Warehouse, channel: str, entities: Collect
     """Note that what was refused on a channel is not wanted any more: entities that were never copied, and that are
     none of the channel's by now."""
     for entity in set(warehouse.entities(LAYER)) - set(warehouse.entities(SNAPSHOTS)) - set(entities):
-        ledger = Ledger.open(warehouse, entity)
-        suspects = ledger.open_suspects(of_the_entity=True) if ledger is not None else []
-        for suspect in suspects:
+        for suspect in open_suspects(warehouse, entity, of_the_entity=True):
             if suspect.refuses_a_read and suspect.channel == channel:
                 end_refusal(warehouse, entity, suspect.reason, suspect.opened_position, now_ms)
 

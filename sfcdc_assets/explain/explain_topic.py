@@ -23,7 +23,7 @@ from sfcdc_assets.lake.tables.landing_commit import LandingCommit, landing_commi
 from sfcdc_assets.lake.tables.lost_checkpoints import known_losses
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.runtime.times import utc
+from sfcdc_assets.runtime.times import utc_or_none
 from sfcdc_assets.salesforce.record_id import to_18_characters
 from sfcdc_assets.settings.channel_kinds import folder_of, table_of
 
@@ -103,8 +103,8 @@ def _about(
     observation = link.set_by
     row = rows.get(observation.stamp.position) if observation.kind not in (READ, LEFT) else None
     return {
-        "valid_from": _time(observation.at_ms),
-        "valid_to": None if link.until is None else _time(link.until.at_ms),
+        "valid_from": utc_or_none(observation.at_ms),
+        "valid_to": None if link.until is None else utc_or_none(link.until.at_ms),
         "change_type": observation.kind,
         "position": observation.stamp.position,
         "change_origin": channel if row is not None else f"query of {channel}",
@@ -125,8 +125,8 @@ def _suspects(
     """Yield why the record's values may not be those that it has in the org."""
     if known is not None and known.standing[1] is Standing.LEFT:
         yield (
-            f"the topic's query has not found the record since {_said(_time(known.left_at_ms))}: it left the filter, "
-            "or was deleted outside of it, and what changed since raised no notification"
+            f"the topic's query has not found the record since {_said(utc_or_none(known.left_at_ms))}: it left the "
+            "filter, or was deleted outside of it, and what changed since raised no notification"
         )
     if not_folded:
         yield f"{len(not_folded)} of its notifications are landed and not in its row yet: the next tick folds them"
@@ -162,10 +162,6 @@ def _misfits(rows: Sequence[Mapping[str, Any]], column: str, links: Sequence[Lin
         names = [name for name in rescued if column in columns_of([name], [column])]
         if names and (last is None or stamp_of_event(row) >= last):
             yield f"a value of the notification at position {row['position']} does not fit its column and is not here"
-
-
-def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else utc(ms)
 
 
 def _said(moment: datetime | None) -> str:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,8 +125,8 @@ def write_table(table: pa.Table, filesystem: fs.FileSystem, token: str = "") -> 
     ends = {name: pc.min_max(table.column(name)).as_py() for name in measured}
     statistics = {
         "numRecords": table.num_rows,
-        "minValues": {name: _json(end["min"]) for name, end in ends.items() if end["min"] is not None},
-        "maxValues": {name: _json(end["max"]) for name, end in ends.items() if end["max"] is not None},
+        "minValues": {name: delta_json(end["min"]) for name, end in ends.items() if end["min"] is not None},
+        "maxValues": {name: delta_json(end["max"]) for name, end in ends.items() if end["max"] is not None},
         "nullCount": {name: table.column(name).null_count for name in measured},
     }
     return WrittenKeyRange(path, size, table.num_rows, json.dumps(statistics))
@@ -157,6 +157,8 @@ def _repeating(table: pa.Table) -> list[str]:
     return found
 
 
-def _json(value: object) -> object:
+def delta_json(value: object) -> object:
     """Return a statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
-    return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else value

@@ -17,6 +17,7 @@ from sfcdc_assets.lake.tables.request_failures import InVain
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import duration_text
 from sfcdc_assets.settings.setting_values import LOGIN
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.streams.backoff import Backoff
@@ -29,9 +30,9 @@ class RefusedBefore(SfcdcError):
         self.what, self.tries = what, tries
         times = "" if tries == 1 else f" {tries} times in a row, the last time"
         super().__init__(
-            f"{what} was refused{times} {_minutes(refused_ms)} ago, by another process, whose error says why. The next "
-            f"try is in {_minutes(left_ms)}; with other settings, and by `sfcdc sync` in a terminal, it is made at "
-            "once."
+            f"{what} was refused{times} {duration_text(refused_ms / 1000)} ago, by another process, whose error says "
+            f"why. The next try is in {duration_text(left_ms / 1000)}; with other settings, and by `sfcdc sync` in a "
+            "terminal, it is made at once."
         )
 
 
@@ -91,7 +92,3 @@ def _mark(settings: Settings) -> str:
     with suppress(OSError):
         values.append(key.read_text(errors="replace") if key is not None else "")
     return hashlib.sha256("\0".join(values).encode()).hexdigest()[:4]
-
-
-def _minutes(ms: int) -> str:
-    return f"{ms / 1000:.0f} s" if ms < 100_000 else f"{ms / 60_000:.0f} min"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sfcdc_assets.entities.entity_facts import readable_facts
-from sfcdc_assets.entities.refused_reads import end_refusals_of_others, refuse_entity
+from sfcdc_assets.entities.refused_reads import end_refusals_of_others, refuse_now
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.store.channel_reads import ReadNote
@@ -256,8 +256,7 @@ class PolledReader:
             return replace(before, refused_stamp=stamp, error=None, failures=0)
         log.warning("%s could not be polled: %s", entity, error, exc_info=_unforeseen(error))
         if isinstance(error, QueryRefused) and error.error_code in _NOT_READABLE:
-            position = RawEvents.open(self._warehouse).last_position(POLLED)
-            refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(error), now_ms)
+            refuse_now(self._warehouse, entity, Reason.NOT_READABLE, POLLED, str(error))
         return failed_again(before, error, now_ms)
 
     def _refused_stamp(self, entity: str, note: PollNote, error: Exception) -> str | None:
@@ -277,8 +276,7 @@ class PolledReader:
             described = describe_whole(self._org.session, entity)
             newest = self._org.newest_schema(entity, described, now_ms, polled=True)
         except EntityNotReadable as refused:
-            position = RawEvents.open(self._warehouse).last_position(POLLED)
-            refuse_entity(self._warehouse, entity, Reason.NOT_READABLE, POLLED, position, str(refused), now_ms)
+            refuse_now(self._warehouse, entity, Reason.NOT_READABLE, POLLED, str(refused))
         else:
             Schemas(self._warehouse).add(newest, described={entity: now_ms})
 

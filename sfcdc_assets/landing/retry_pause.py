@@ -14,6 +14,7 @@ from sfcdc_assets.landing.durable_pause import KeptPause
 from sfcdc_assets.org_connection.same_organization import WrongOrganization
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
+from sfcdc_assets.runtime.times import duration_text
 from sfcdc_assets.salesforce.errors import (
     ApiLimitReached,
     LoginRefused,
@@ -124,7 +125,7 @@ class RetryPause:
             return error.with_traceback(None)
         again = type(error).__new__(type(error))
         again.__dict__.update(error.__dict__)
-        again.args = (f"{str(error).rstrip('.')}. The next try is in {_duration(self.left)}.",)
+        again.args = (f"{str(error).rstrip('.')}. The next try is in {duration_text(self.left)}.",)
         return again
 
 
@@ -133,7 +134,3 @@ def kept_pauses(warehouse: Warehouse, settings: Settings, channel: str) -> tuple
     login = KeptPause(warehouse, settings, "the login", (LoginRefused,), _LOGIN)
     stream = KeptPause(warehouse, settings, f"reading {channel}", (*_OF_THE_TOKEN, DeliveryLimitReached), _TOKEN)
     return RetryPause(login), RetryPause(stream)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

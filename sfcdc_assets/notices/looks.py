@@ -21,7 +21,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables import current_state, gap_reconciliation
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.damage import of_readable
-from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect
+from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, open_suspects
 from sfcdc_assets.lake.tables.lost_checkpoints import KnownLoss, known_losses
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.notices.notice import Notice
@@ -190,9 +190,8 @@ def _opened(entity: str, rows: Sequence[Mapping[str, object]], now_ms: int) -> I
 
 def _old_suspects(warehouse: Warehouse, settings: Settings, _before: Outbox, now_ms: int) -> Look:
     def look(entity: str) -> list[Notice]:
-        ledger = Ledger.open(warehouse, entity)
         old: dict[Reason, list[OpenSuspect]] = defaultdict(list)
-        for suspect in ledger.open_suspects() if ledger is not None else ():
+        for suspect in open_suspects(warehouse, entity):
             if not suspect.refuses_a_read and now_ms - suspect.opened_at > LONG_SUSPECT_MS:
                 old[suspect.reason].append(suspect)
         return [_long_suspect(entity, reason, suspects, now_ms) for reason, suspects in sorted(old.items())]

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from sfcdc_assets.runtime.foreign_text import markdown_text
+from sfcdc_assets.runtime.foreign_text import markdown_text, shortened
 from sfcdc_assets.salesforce.object_description import ObjectDescription
 from sfcdc_assets.schema_evolution.column_descriptions import column_description
 
@@ -117,10 +117,7 @@ def _cell(value: object) -> str | int | float | bool | None:
 
 
 def _cut(value: object) -> object:
-    if value is None or isinstance(value, int | float):
-        return value
-    text = str(value)
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return value if value is None or isinstance(value, int | float) else shortened(str(value), WIDTH)
 
 
 def _column(field: pa.Field, described: ObjectDescription | None) -> dg.TableColumn:

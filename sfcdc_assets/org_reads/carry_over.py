@@ -23,7 +23,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState
-from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import open_suspects
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
@@ -93,7 +93,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     schemas.add(newest, described={entity: clock.now_ms()})
     check_privacy(schemas, entity, {table.table.name: table.schema, taken.table.name: taken.table.schema}, run.privacy)
     columns = follow_layout(run, schemas, taken, None, entity, channel)
-    if _is_suspect(run.warehouse, entity):  # columns are new, or were not read, or have another type
+    if open_suspects(warehouse, entity, of_the_entity=True):  # columns are new, or were not read, or have another type
         return None
     if is_polled(before) and _changes_without_a_stamp(described.object):  # what polls compare later is compared no more
         return None
@@ -153,13 +153,8 @@ def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapsh
         return False
     progress = taken.progress()
     under_way = progress is not None and not progress.complete and progress.job_id != NO_JOB
-    return not (_is_suspect(run.warehouse, entity) or under_way or taken.refused() is not None)
-
-
-def _is_suspect(warehouse: Warehouse, entity: str) -> bool:
-    """Return whether something is open about the entity as a whole."""
-    ledger = Ledger.open(warehouse, entity)
-    return ledger is not None and bool(ledger.open_suspects(of_the_entity=True))
+    is_suspect = bool(open_suspects(run.warehouse, entity, of_the_entity=True))
+    return not (is_suspect or under_way or taken.refused() is not None)
 
 
 @dataclass(frozen=True)

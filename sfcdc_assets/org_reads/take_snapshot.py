@@ -9,9 +9,9 @@ from functools import partial
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.entities.membership import note_suspect_entity
-from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity
+from sfcdc_assets.entities.refused_reads import end_refusal, refuse_entity, refuse_now
 from sfcdc_assets.lake.store.left_out_objects import note_refused
-from sfcdc_assets.lake.tables.gap_reconciliation import Ledger, OpenSuspect, entity_suspects
+from sfcdc_assets.lake.tables.gap_reconciliation import OpenSuspect, entity_suspects, open_suspects
 from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.organization import OrganizationLog
 from sfcdc_assets.lake.tables.raw_events import RawEvents
@@ -124,16 +124,11 @@ def take_snapshot(
             report = take(resume=True)
         except BulkJobGone:
             report = take(resume=False)
-    except NotPollable as refused:
-        if not run.org.poll.names(entity):
+    except (NotPollable, EntityNotReadable) as refused:
+        if isinstance(refused, NotPollable) and not run.org.poll.names(entity):
             note_refused(warehouse, entity, refused.reason, clock.now_ms())
             raise ObjectLeftOut(refused) from refused
-        position = RawEvents.open(warehouse).last_position(channel)
-        refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock.now_ms())
-        raise
-    except EntityNotReadable as refused:
-        position = RawEvents.open(warehouse).last_position(channel)
-        refuse_entity(warehouse, entity, Reason.NOT_READABLE, channel, position, str(refused), clock.now_ms())
+        refuse_now(warehouse, entity, Reason.NOT_READABLE, channel, str(refused))
         raise
     if was_refused and not is_polled(channel):  # polls go on where they were
         why = "its rights were given back; until the stream follows that, its changes may raise no event"
@@ -145,8 +140,7 @@ def take_snapshot(
 
 def _rights_were_refused(warehouse: Warehouse, entity: str) -> bool:
     """Return whether the last attempt found rights missing that events come by as well."""
-    ledger = Ledger.open(warehouse, entity)
-    suspects = ledger.open_suspects(of_the_entity=True) if ledger else []
+    suspects = open_suspects(warehouse, entity, of_the_entity=True)
     return any(suspect.reason in (Reason.NOT_READABLE, Reason.VIEW_ALL_MISSING) for suspect in suspects)
 
 
@@ -198,10 +192,9 @@ def _begin(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int], 
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, run.privacy)
     columns = follow_layout(run, schemas, present, None, entity, channel)
-    ledger = Ledger.open(warehouse, entity)
     complete = present.complete() if present else None
     complete_position = complete.position if complete else 0
-    suspects = ledger.open_suspects() if ledger else []
+    suspects = open_suspects(warehouse, entity)
     unfinished = present.progress() if present and resume else None
     if (
         unfinished is not None
@@ -292,7 +285,5 @@ def _sight(run: OrgRunContext, wanted: ToCopy) -> Sight:
     try:
         return run.org.view_all.check(wanted.entity, "a snapshot")
     except ViewAllMissing as missing:
-        position = RawEvents.open(run.warehouse).last_position(wanted.channel)
-        reason = Reason.VIEW_ALL_MISSING
-        refuse_entity(run.warehouse, wanted.entity, reason, wanted.channel, position, str(missing), clock.now_ms())
+        refuse_now(run.warehouse, wanted.entity, Reason.VIEW_ALL_MISSING, wanted.channel, str(missing))
         raise

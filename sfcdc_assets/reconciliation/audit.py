@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from sfcdc_assets.entities.refused_reads import refuse_entity
+from sfcdc_assets.entities.refused_reads import refuse_now
 from sfcdc_assets.lake.tables.audits import Audit, note_audit
 from sfcdc_assets.lake.tables.current_state import CurrentState
-from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT
 from sfcdc_assets.org_connection.run_context import OrgRunContext
@@ -85,9 +84,7 @@ def audit(
         try:
             run.org.view_all.check(entity, "an audit")
         except ViewAllMissing as missing:
-            position = RawEvents.open(run.warehouse).last_position(channel)
-            reason = Reason.VIEW_ALL_MISSING
-            refuse_entity(run.warehouse, entity, reason, channel, position, str(missing), clock.now_ms())
+            refuse_now(run.warehouse, entity, Reason.VIEW_ALL_MISSING, channel, str(missing))
             reports.append(VerifyReport(entity, channel, 0, refused=str(missing)))
             continue
         began[entity] = clock.now()

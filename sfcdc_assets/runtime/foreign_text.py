@@ -74,6 +74,11 @@ def terminal_text(text: str) -> str:
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), unicode_text(text))
 
 
+def shortened(text: str, most: int) -> str:
+    """Return the text in at most so many characters, the last of which says that it was cut off."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def json_text(written: str) -> str:
     """JSON with escapes that it need not have, which keep a terminal from obeying it; the values are the same."""
     return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", written)

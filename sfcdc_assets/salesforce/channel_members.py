@@ -16,6 +16,7 @@ from sfcdc_assets.salesforce.api_name import is_api_name
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.managed_subscription import managed_topic
 from sfcdc_assets.salesforce.record_id import is_salesforce_id
+from sfcdc_assets.salesforce.tooling_query import PATH, tooling_rows
 from sfcdc_assets.settings.channel_kinds import CUSTOM_CHANNEL_SUFFIX, managed_name
 
 if TYPE_CHECKING:  # who reads what was noted of members does not wait for a session's libraries
@@ -134,18 +135,18 @@ def _selected_entities(session: OrgSession, event_channel: str) -> dict[str, Map
     members = f"FROM PlatformEventChannelMember WHERE EventChannel = '{event_channel}'"
     known = ", ".join((*_STAMPS, "SelectedEntity"))
     try:
-        rows = _rows(session, f"SELECT {known}, FilterExpression {members}")
+        rows = tooling_rows(session, f"SELECT {known}, FilterExpression {members}")
     except RequestRefused as refusal:
         if refusal.error_code != "INVALID_FIELD":
             raise
-        rows = _rows(session, f"SELECT {known} {members}")
+        rows = tooling_rows(session, f"SELECT {known} {members}")
     selected: dict[str, Mapping[str, Any]] = {str(row.get("SelectedEntity")): row for row in rows}
     for name in [name for name in selected if not (_is_change_event(name) or is_salesforce_id(name))]:
         # What it stands for can't be asked for; the channel's other members can.
         _log.warning("%s has a member that is no change event: %s. It is left out.", event_channel, ascii(name))
         del selected[name]
     if rows and not selected:  # which does not say that all objects are off the channel
-        raise UnexpectedAnswer(session.url_of("tooling/query/"), "no member that it lists is a change event")
+        raise UnexpectedAnswer(session.url_of(PATH), "no member that it lists is a change event")
     return selected
 
 
@@ -159,14 +160,5 @@ def _is_change_event(name: str) -> bool:
 def _selected_by_channel_id(session: OrgSession, name: str) -> dict[str, Mapping[str, Any]]:
     """Members refer to a custom channel by its name or by its id (0YL...); the docs show both."""
     developer_name = name.removesuffix(CUSTOM_CHANNEL_SUFFIX)
-    channels = _rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
+    channels = tooling_rows(session, f"SELECT Id FROM PlatformEventChannel WHERE DeveloperName = '{developer_name}'")
     return {event: row for each in channels for event, row in _selected_entities(session, str(each["Id"])).items()}
-
-
-def _rows(session: OrgSession, soql: str) -> list[dict[str, Any]]:
-    """All rows of a tooling query; an org has at most 100 channels and some hundred members, so no page follows."""
-    answer = session.request("GET", "tooling/query/", params={"q": soql}, what="a tooling query")
-    records = answer.get("records") if isinstance(answer, dict) else None
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise UnexpectedAnswer(session.url_of("tooling/query/"), "it is not a page of a query")
-    return records

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 from sfcdc_assets.runtime.errors import SfcdcError, TransientError
+from sfcdc_assets.runtime.foreign_text import shortened
 
 
-def _sentence(text: str, limit: int = 500) -> str:
+def _sentence(text: str) -> str:
     """Return the org's own text on one line and of bounded length: it is quoted inside a sentence."""
-    line = " ".join(text.split()).rstrip(".")
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return shortened(" ".join(text.split()).rstrip("."), 500)
 
 
 class LoginRefused(SfcdcError):

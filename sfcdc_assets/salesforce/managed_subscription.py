@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.errors import UnexpectedAnswer
+from sfcdc_assets.salesforce.tooling_query import PATH, tooling_rows
 from sfcdc_assets.settings.channel_kinds import ChannelKind, kind_of, managed_channel, managed_name
 
 if TYPE_CHECKING:  # who reads what was noted of members does not wait for a session's libraries
@@ -32,16 +33,13 @@ def managed_topic(session: OrgSession, channel: str) -> str | None:
     developer_name = managed_name(channel)
     # A query of the Tooling API that asks for Metadata must find one row.
     soql = f"SELECT Id, Metadata FROM ManagedEventSubscription WHERE DeveloperName = '{developer_name}' LIMIT 1"
-    answer = session.request("GET", "tooling/query/", params={"q": soql}, what="a tooling query")
-    records = answer.get("records") if isinstance(answer, dict) else None
-    if not isinstance(records, list):
-        raise UnexpectedAnswer(session.url_of("tooling/query/"), "it is not a page of a query")
+    records = tooling_rows(session, soql)
     if not records:
         return None
-    metadata = records[0].get("Metadata") if isinstance(records[0], dict) else None
+    metadata = records[0].get("Metadata")
     topic = metadata.get("topicName") if isinstance(metadata, dict) else None
     if not isinstance(topic, str) or not topic:
-        raise UnexpectedAnswer(session.url_of("tooling/query/"), f"{developer_name} names no topic")
+        raise UnexpectedAnswer(session.url_of(PATH), f"{developer_name} names no topic")
     if _kind(topic) is not kind_of(channel):
         raise ManagedTopicOfOtherKind(channel, topic, managed_channel(str(developer_name), _kind(topic)))
     return topic

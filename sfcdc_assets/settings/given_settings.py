@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from sfcdc_assets.runtime.errors import SettingsError
-from sfcdc_assets.settings.setting_values import nearest
+from sfcdc_assets.settings.setting_values import first_problem, nearest
 from sfcdc_assets.settings.settings import SPARK_CONF, Settings
 
 
@@ -44,10 +44,10 @@ def settings_of(given: Mapping[str, Any], spark_conf: Mapping[str, str] | None =
     try:
         settings = GivenSettings(**{name: _listed(value) for name, value in values.items()})
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-        field = str(first["loc"][0]) if first["loc"] else "settings"
-        raise SettingsError(field, problem, "Correct it where the definitions are built, or in defs.yaml") from None
+        field, problem = first_problem(error)
+        raise SettingsError(
+            field or "settings", problem, "Correct it where the definitions are built, or in defs.yaml"
+        ) from None
     settings._given = {f"{SPARK_CONF}{name}": value for name, value in (spark_conf or {}).items()}
     return settings
 

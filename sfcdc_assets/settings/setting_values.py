@@ -14,13 +14,24 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from itertools import permutations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dotenv import dotenv_values
 
 from sfcdc_assets.runtime.errors import SettingsError, name_settings_by
 from sfcdc_assets.settings.secrets_in_files import SUFFIX, secret_of
 
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 PREFIX = "SFCDC_"
+
+
+def first_problem(error: ValidationError) -> tuple[str | None, str]:
+    """Return the field of the first wrong value, None for one of no field, and what is wrong with it."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    return str(first["loc"][0]) if first["loc"] else None, problem
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -66,6 +66,7 @@ from sfcdc_assets.settings.setting_values import (
     check_orgs_of,
     dotenv_settings,
     environment,
+    first_problem,
     name_for,
     names_of_orgs,
     note_names,
@@ -407,10 +408,8 @@ def load_settings(org: str | None = None, *, of_all: bool = False) -> Settings:
         built: dict[str, Any] = {"_build_sources": ((variables,), {})}  # a name that Pydantic's plugin for mypy lacks
         settings = Settings(**built)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        problem = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
-        field = str(first["loc"][0]) if first["loc"] else "*"
-        name = name_for(org or given.get(ORG), field, given)
+        field, problem = first_problem(error)
+        name = name_for(org or given.get(ORG), field or "*", given)
         if name not in given and f"{name}{SUFFIX}" in given:
             name = f"{name}{SUFFIX}"
         raise SettingsError(name, problem, "Correct it in the environment or in .env") from None

@@ -19,7 +19,7 @@ from uuid import UUID
 import duckdb
 from rich.cells import cell_len
 
-from sfcdc_assets.runtime.foreign_text import json_text, spreadsheet_text, terminal_text
+from sfcdc_assets.runtime.foreign_text import json_text, shortened, spreadsheet_text, terminal_text
 
 ROWS_AT_ONCE = 10_000
 ROWS_SHOWN = 1_000
@@ -166,4 +166,4 @@ def _padded(text: str, width: int) -> str:
 
 def _one_line(text: str, most: int | None) -> str:
     line = terminal_text(" ".join(text.splitlines()))
-    return line if most is None or len(line) <= most else line[: most - 1] + "…"
+    return line if most is None else shortened(line, most)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sfcdc_assets.cli.syncing.sync_progress import ENTITIES_SHOWN, SyncProgress, duration
+from sfcdc_assets.cli.syncing.sync_progress import ENTITIES_SHOWN, SyncProgress
 from sfcdc_assets.cli.syncing.sync_summary import summary_of
 from sfcdc_assets.cli.syncing.verify_progress import VerifyProgress
 from sfcdc_assets.cli.terminal.progress_display import LINE_SECONDS, ProgressDisplay
@@ -269,11 +269,6 @@ def test_the_verdict_is_one_sentence_with_what_to_do() -> None:
     assert verdict([equal, other]) == (
         "Different: 1 record differs from the org, in Contact. `sfcdc verify --repair` reads them back."
     )
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (8_000, "2 h 13 min")])
-def test_durations_are_readable(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_the_display_is_on_standard_error_where_no_file_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfcdc_assets.runtime.times import EPOCH, epoch_ms, utc
+from sfcdc_assets.runtime.times import EPOCH, duration_text, epoch_ms, utc
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The first and the last millisecond of the years 1 to 9999."""
@@ -39,3 +39,8 @@ def test_a_moment_without_a_time_zone_is_in_utc() -> None:
 def test_what_no_calendar_holds_is_no_moment(ms: int) -> None:
     with pytest.raises(OverflowError):
         utc(ms)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (150, "2 min"), (8_000, "2 h 13 min")])
+def test_durations_are_readable(seconds: float, words: str) -> None:
+    assert duration_text(seconds) == words

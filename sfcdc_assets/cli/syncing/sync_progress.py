@@ -22,7 +22,7 @@ from sfcdc_assets.runtime.progress import (
     StreamAwaited,
     WorkFound,
 )
-from sfcdc_assets.runtime.times import utc
+from sfcdc_assets.runtime.times import duration_text, utc
 
 RATE_SECONDS = 20.0
 """Over which the rate of arriving events is taken."""
@@ -169,7 +169,7 @@ class SyncProgress:
         rate = sum(events for _, events in self._arrived) / seconds if seconds >= 1 else 0.0
         speed = f" ({rate:,.0f} a second)" if rate >= 1 else ""
         landed = f"{counted(self.landed, 'event')} landed{speed}"
-        return f"{landed}, {counted(self.requests, 'API request')}, {duration(now - self.began)}"
+        return f"{landed}, {counted(self.requests, 'API request')}, {duration_text(now - self.began)}"
 
 
 def waiting_line(awaited: StreamAwaited) -> str | None:
@@ -192,16 +192,8 @@ def _words(each: EntityProgress, now: float) -> str:
     left = each.seconds_left(now)
     expected = each.rows_expected
     rows = counted(each.rows, "row") if expected is None else f"{each.rows:,} of {counted(expected, 'row')}"
-    return f"snapshot: {rows} read{f', {duration(left)} left' if left is not None else ''}"
+    return f"snapshot: {rows} read{f', {duration_text(left)} left' if left is not None else ''}"
 
 
 def _done(entities: Iterable[EntityProgress]) -> int:
     return sum(each.state is State.DONE for each in entities)
-
-
-def duration(seconds: float) -> str:
-    """`8 s`, `3 min`, `2 h 10 min`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfcdc_assets.cli.syncing.sync_progress import SyncProgress, duration
+from sfcdc_assets.cli.syncing.sync_progress import SyncProgress
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables import gap_reconciliation
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import counted
+from sfcdc_assets.runtime.times import duration_text
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ class SyncSummary:
             ("records changed", f"{self.records_changed:,}{f' ({changed})' if changed else ''}"),
             ("suspect records", f"{suspect}{f' ({self.healed_records:,} healed)' if self.healed_records else ''}"),
             ("API requests", f"{self.api_requests:,}"),
-            ("lag", "no event was applied" if self.lag_seconds is None else duration(self.lag_seconds)),
-            ("time", duration(self.seconds)),
+            ("lag", "no event was applied" if self.lag_seconds is None else duration_text(self.lag_seconds)),
+            ("time", duration_text(self.seconds)),
         )
         yield from (f"{name + ':':<17}{value}" for name, value in rows)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from sfcdc_assets.cli.syncing.sync_progress import duration, waiting_line
+from sfcdc_assets.cli.syncing.sync_progress import waiting_line
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import ComparisonsLeft, Fact, PageCompared, RequestSent, StreamAwaited
+from sfcdc_assets.runtime.times import duration_text
 
 
 class VerifyProgress:
@@ -59,7 +60,7 @@ class VerifyProgress:
                 parts.append(f"{self._now.entity}: {self._of(self._now, now)}")
             elif self._left:
                 parts.append(f"the tables are brought up to date, to compare {counted(self._left, 'record')} again")
-            return "; ".join([*parts, duration(now - self._began)])
+            return "; ".join([*parts, duration_text(now - self._began)])
 
     def _of(self, page: PageCompared, now: float) -> str:
         rows, since = self._first
@@ -67,4 +68,4 @@ class VerifyProgress:
         if page.rows <= rows or now <= since:
             return words
         left = max(0, page.rows_expected - page.rows) * (now - since) / (page.rows - rows)
-        return f"{words}, {duration(left)} left"
+        return f"{words}, {duration_text(left)} left"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.field_types import field_type
 from sfcdc_assets.event_channels.push_topics.definition import NotifyForFields, PushTopic
-from sfcdc_assets.event_channels.push_topics.errors import TopicNotSupported
+from sfcdc_assets.event_channels.push_topics.errors import query_not_supported
 from sfcdc_assets.event_channels.push_topics.topic_query import TopicQuery
 from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES, FieldDescription, ObjectDescription
 
@@ -79,16 +79,16 @@ def described_query(topic: PushTopic, query: TopicQuery, described: ObjectDescri
     if not described.custom and described.name not in STANDARD_OBJECTS | PILOT_OBJECTS:
         text = f"entity type {described.name} is not supported in PushTopic queries"
         known = ", ".join(sorted(STANDARD_OBJECTS))
-        raise _refused(text, f"Supported are custom objects, {known}; of others, read change events")
+        raise query_not_supported(text, f"Supported are custom objects, {known}; of others, read change events")
     selected = tuple(_field(described, name) for name in query.selected)
     compared = tuple(_field(described, name) for name in query.compared)
     for field in compared:
         if field.type == "textarea":
             text = f"field {field.name} is a text area and cannot be searched"
-            raise _refused(text, "Compare another field")
+            raise query_not_supported(text, "Compare another field")
         if field.calculated:
             text = f"formula field {field.name} is not supported in the WHERE clause"
-            raise _refused(text, "Compare the fields that the formula is made of; it may be selected")
+            raise query_not_supported(text, "Compare the fields that the formula is made of; it may be selected")
     _check_notify_for_fields(topic.notify_for_fields, selected, compared)
     return DescribedQuery(described, selected, compared)
 
@@ -97,7 +97,7 @@ def _field(described: ObjectDescription, name: str) -> FieldDescription:
     found = next((field for field in described.fields if field.name.lower() == name.lower()), None)
     if found is None:
         remedy = "Correct the name, or give the user read access to the field"
-        raise _refused(f"No such column '{name}' on entity '{described.name}'", remedy)
+        raise query_not_supported(f"No such column '{name}' on entity '{described.name}'", remedy)
     return found
 
 
@@ -112,8 +112,4 @@ def _check_notify_for_fields(
     ):
         if notify is kind and not is_enough:
             text = f"NotifyForFields {kind} needs at least one field other than Id in the {where} clause"
-            raise _refused(text, "Name one, or set NotifyForFields to All")
-
-
-def _refused(text: str, remedy: str) -> TopicNotSupported:
-    return TopicNotSupported("Query", "INVALID_FIELD", text, remedy)
+            raise query_not_supported(text, "Name one, or set NotifyForFields to All")

@@ -18,6 +18,11 @@ class TopicNotSupported(SfcdcError):
         return TopicFileError(file, self.field, f"{self.code}, {self.text}", self.remedy)
 
 
+def query_not_supported(text: str, remedy: str) -> TopicNotSupported:
+    """Return the error of a topic whose query Salesforce would refuse."""
+    return TopicNotSupported("Query", "INVALID_FIELD", text, remedy)
+
+
 class TopicFileError(SettingsError):
     """A file of the folder SFCDC_PUSH_TOPICS is not a definition. Names file and field."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow as pa
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import SALESFORCE_TYPE_METADATA
 from sfcdc_assets.event_channels.push_topics.known_record import Known, Stamp, Standing, join
-from sfcdc_assets.runtime.times import epoch_ms, utc
+from sfcdc_assets.runtime.times import epoch_ms, utc_or_none
 from sfcdc_assets.salesforce.object_description import COMPOUND_TYPES
 
 ID = "Id"
@@ -72,7 +71,7 @@ def known_of_events(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> 
 def stamp_of_event(row: Mapping[str, Any]) -> Stamp:
     """Return the stamp of a row of `push_topic_events`."""
     created = row["created_date"]
-    return Stamp.of_notification(None if created is None else _ms(created), row["replay_id"], row["position"])
+    return Stamp.of_notification(None if created is None else epoch_ms(created), row["replay_id"], row["position"])
 
 
 def columns_of(fields: Iterable[str], names: Sequence[str]) -> list[str]:
@@ -91,7 +90,9 @@ def known_of_row(row: Mapping[str, Any]) -> Known:
     notified = None
     if row["_event_type"] is not None:
         created = row["_created_date"]
-        stamp = Stamp.of_notification(None if created is None else _ms(created), row["_replay_id"], row["_position"])
+        stamp = Stamp.of_notification(
+            None if created is None else epoch_ms(created), row["_replay_id"], row["_position"]
+        )
         notified = (stamp, row["_event_type"])
     return Known(values, (_stamp(stamps["standing"]), standing), notified)
 
@@ -113,12 +114,12 @@ def _row(record_id: str, known: Known) -> dict[str, Any]:
         ID: record_id,
         **known.plain_values(),
         "_is_deleted": known.standing[1] is Standing.DELETED,
-        "_left_filter_at": _time(known.left_at_ms),
+        "_left_filter_at": utc_or_none(known.left_at_ms),
         "_event_type": kind,
-        "_created_date": None if notified is None or notified.created_ms < 0 else _time(notified.created_ms),
+        "_created_date": None if notified is None or notified.created_ms < 0 else utc_or_none(notified.created_ms),
         "_replay_id": None if notified is None else notified.replay[1].encode(),
         "_position": None if notified is None else notified.position,
-        "_read_at": _time(known.read_at_ms),
+        "_read_at": utc_or_none(known.read_at_ms),
         "_stamps": json.dumps(stamps, separators=(",", ":")),
     }
 
@@ -126,11 +127,3 @@ def _row(record_id: str, known: Known) -> dict[str, Any]:
 def _stamp(stored: Sequence[Any]) -> Stamp:
     created_ms, (length, text), read_at_ms, position = stored
     return Stamp(created_ms, (length, text), read_at_ms, position)
-
-
-def _ms(moment: datetime) -> int:
-    return epoch_ms(moment)
-
-
-def _time(ms: int | None) -> datetime | None:
-    return None if ms is None else utc(ms)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sfcdc_assets.event_channels.push_topics.errors import TopicNotSupported
+from sfcdc_assets.event_channels.push_topics.errors import query_not_supported
 from sfcdc_assets.event_channels.push_topics.soql_tokens import Token, TokenKind, malformed, tokens
 
 AGGREGATES = frozenset({"AVG", "MAX", "MIN", "SUM", "COUNT", "COUNT_DISTINCT"})
@@ -67,20 +67,20 @@ class _Query:
         entity = self._name().text
         aliases = {entity.upper(), *self._alias()}
         if self._next.text == ",":
-            raise _unsupported("only one entity per query is supported", "Make a topic of each object")
+            raise query_not_supported("only one entity per query is supported", "Make a topic of each object")
         compared: tuple[str, ...] = ()
         if self._next.word == "WHERE":
             self._take()
             compared = self._conditions()
         if self._next.word in _CLAUSES:
-            raise _unsupported(*_CLAUSES[self._next.word])
+            raise query_not_supported(*_CLAUSES[self._next.word])
         if self._next.text == ";":
             self._take()
         if self._next is not _END:
             raise malformed(self._next.text)
         query = TopicQuery(entity, _fields(selected, aliases), _fields(compared, aliases))
         if not any(name.upper() == "ID" for name in query.selected):
-            raise _unsupported("the Id field must be in the SELECT clause", "Write SELECT Id, ...")
+            raise query_not_supported("the Id field must be in the SELECT clause", "Write SELECT Id, ...")
         return query
 
     def _alias(self) -> list[str]:
@@ -99,9 +99,9 @@ class _Query:
 
     def _selected_name(self) -> str:
         if self._next.text == "(":
-            raise _unsupported("relationships are not supported", "Leave the inner query out")
+            raise query_not_supported("relationships are not supported", "Leave the inner query out")
         if self._next.word == "TYPEOF":
-            raise _unsupported("'TYPEOF' clause is not allowed", "Select the reference itself, such as OwnerId")
+            raise query_not_supported("'TYPEOF' clause is not allowed", "Select the reference itself, such as OwnerId")
         token = self._name()
         if self._next.text == "(":
             self._check_function(token)
@@ -118,7 +118,7 @@ class _Query:
                 depth += 1
             if self._next.word == "NOT":
                 remedy = "Turn the comparison round: Name != 'x' in the place of NOT Name = 'x'; NOT IN is supported"
-                raise _unsupported("'NOT' is not supported", remedy)
+                raise query_not_supported("'NOT' is not supported", remedy)
             names += self._comparison()
             while depth and self._next.text == ")":
                 self._take()
@@ -143,7 +143,9 @@ class _Query:
             self._value()
         elif self._next.word == "NOT" or self._next.word in _LISTS:
             if self._take().word == "NOT" and self._take().word != "IN":
-                raise _unsupported("'NOT' is not supported", "Write the opposite comparison; NOT IN is supported")
+                raise query_not_supported(
+                    "'NOT' is not supported", "Write the opposite comparison; NOT IN is supported"
+                )
             self._list()
         else:
             raise malformed(self._next.text)
@@ -154,7 +156,7 @@ class _Query:
             raise malformed(self._next.text)
         self._take()
         if self._next.word == "SELECT":
-            raise _unsupported(
+            raise query_not_supported(
                 "semi/anti join sub-selects are not supported", "List the values, or compare a field of this object"
             )
         self._value()
@@ -194,7 +196,7 @@ class _Query:
     @staticmethod
     def _check_function(token: Token) -> None:
         if token.word in AGGREGATES:
-            raise _unsupported("Aggregate queries are not supported", "Select fields of records")
+            raise query_not_supported("Aggregate queries are not supported", "Select fields of records")
 
 
 def _fields(names: Sequence[str], aliases: Collection[str]) -> tuple[str, ...]:
@@ -208,9 +210,5 @@ def _field(name: str, aliases: Collection[str]) -> str:
         return owner
     if "." in own or owner.upper() not in aliases:
         remedy = "Name the reference itself, such as AccountId, and join the tables in the warehouse"
-        raise _unsupported("relationships are not supported", remedy)
+        raise query_not_supported("relationships are not supported", remedy)
     return own
-
-
-def _unsupported(text: str, remedy: str) -> TopicNotSupported:
-    return TopicNotSupported("Query", "INVALID_FIELD", text, remedy)

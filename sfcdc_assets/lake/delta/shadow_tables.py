@@ -16,11 +16,11 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from urllib.parse import unquote
 
 from pyarrow import fs
 
+from sfcdc_assets.key_ranges.data_file import delta_json
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile
 from sfcdc_assets.lake.delta.rebuild_claim import Check, RebuildOvertaken, claimed
 from sfcdc_assets.lake.delta.table import Table
@@ -145,12 +145,7 @@ def _below(folder: str, file: DataFile, partitioned: Sequence[str]) -> NewFile:
 
 def _of(statistics: Mapping[str, object], prefix: str) -> dict[str, object]:
     return {
-        key.removeprefix(prefix): _json(value)
+        key.removeprefix(prefix): delta_json(value)
         for key, value in statistics.items()
         if key.startswith(prefix) and value is not None
     }
-
-
-def _json(value: object) -> object:
-    """Return a statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
-    return value.isoformat(timespec="microseconds").replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from sfcdc_assets.key_ranges.data_file import deleted_on_failure
+from sfcdc_assets.key_ranges.data_file import deleted_on_failure, delta_json
 from sfcdc_assets.lake.delta.data_files import NewFile
 
 ROWS_IN_A_GROUP = 16_384
@@ -45,7 +44,7 @@ def statistics_of(rows: pa.Table, names: Sequence[str]) -> dict[str, object]:
             continue
         nulls[name] = column.null_count
         found = pc.min_max(column)
-        low, high = _json(found["min"].as_py()), _json(found["max"].as_py())
+        low, high = delta_json(found["min"].as_py()), delta_json(found["max"].as_py())
         if low is not None and high is not None and max(len(str(low)), len(str(high))) <= LONGEST_STATISTIC:
             least[name], greatest[name] = low, high
     return {"numRecords": rows.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}
@@ -53,10 +52,3 @@ def statistics_of(rows: pa.Table, names: Sequence[str]) -> dict[str, object]:
 
 def _is_ordered(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_temporal(kind))
-
-
-def _json(value: object) -> object:
-    """Return a statistic in Delta's JSON form: times as ISO 8601 with microseconds in UTC."""
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return value.isoformat() if isinstance(value, date) else value

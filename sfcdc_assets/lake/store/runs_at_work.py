@@ -6,12 +6,11 @@ A note is one small file, there for as long as the run is at work, and renewed e
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
 from socket import gethostname
 
-from sfcdc_assets.lake.store.notes import put_note, read_note, remove_note
+from sfcdc_assets.lake.store.notes import put_json, read_json, remove_note
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.process_identity import is_there, process_began
 
@@ -36,20 +35,16 @@ class AtWork:
 
 
 def note_at_work(warehouse: Warehouse, run_id: str, at_ms: int) -> None:
-    """Note that the run is at work in this process. Raises what `put_note` raises."""
+    """Note that the run is at work in this process. Raises what `put_json` raises."""
     pid = os.getpid()
     facts = AtWork(at_ms, gethostname(), pid, process_began(pid))
-    put_note(warehouse, _path_of(run_id), json.dumps(asdict(facts)).encode())
+    put_json(warehouse, _path_of(run_id), asdict(facts))
 
 
 def noted_at_work(warehouse: Warehouse, run_id: str) -> AtWork | None:
-    """Return what was noted last; None where nothing is, or nothing that can be read. Raises what `read_note`
+    """Return what was noted last; None where nothing is, or nothing that can be read. Raises what `read_json`
     raises."""
-    noted = read_note(warehouse, _path_of(run_id))
-    try:
-        return None if noted is None else AtWork(**json.loads(noted))
-    except (ValueError, TypeError):
-        return None
+    return read_json(warehouse, _path_of(run_id), lambda noted: AtWork(**noted), otherwise=None)
 
 
 def remove_at_work(warehouse: Warehouse, run_id: str) -> None:

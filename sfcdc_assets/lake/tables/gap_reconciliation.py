@@ -330,6 +330,12 @@ class Ledger:
             raise
 
 
+def open_suspects(warehouse: Warehouse, entity: str, *, of_the_entity: bool = False) -> list[OpenSuspect]:
+    """Return the open entries of the entity's ledger, as `Ledger.open_suspects` does; none where there is no ledger."""
+    ledger = Ledger.open(warehouse, entity)
+    return ledger.open_suspects(of_the_entity=of_the_entity) if ledger else []
+
+
 def _key(suspect: NewSuspect) -> tuple[str, int, str]:
     return suspect.record_id, suspect.position, suspect.reason.value
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 from sfcdc_assets.lake.delta.conditions import literal
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.errors import TableDamaged
-from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, LAYER, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import ENTITY, LAYER, Ledger, open_suspects
 from sfcdc_assets.lake.tables.landed_table import LandedTable
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.concurrency import all_side_by_side
-from sfcdc_assets.runtime.times import utc
+from sfcdc_assets.runtime.times import utc, utc_or_none
 from sfcdc_assets.settings.channel_kinds import feeds_entities, kind_of
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
@@ -62,7 +62,7 @@ def note_lost_checkpoint(
         "position": position,
         "reason": reason,
         "lost_at": utc(at_ms),
-        "last_landed_at": None if landed_ms is None else utc(landed_ms),
+        "last_landed_at": utc_or_none(landed_ms),
     }
     table = Table.open_or_create(warehouse, NAME, LOST_CHECKPOINTS)
     table.append(pa.Table.from_pylist([row], schema=LOST_CHECKPOINTS), {channel: position}, {})
@@ -155,8 +155,7 @@ def known_losses(warehouse: Warehouse, channel: str) -> list[KnownLoss]:
 def _open_since(warehouse: Warehouse, entity: str, channel: str, positions: Sequence[int]) -> Sequence[int]:
     """Return at which of the lost checkpoints the entity became suspect and still is."""
     try:
-        ledger = Ledger.open(warehouse, entity)
-        suspects = ledger.open_suspects(of_the_entity=True) if ledger else []
+        suspects = open_suspects(warehouse, entity, of_the_entity=True)
     except TableDamaged:
         return positions
     mine = [each for each in suspects if (each.reason, each.channel) == (Reason.LOST_CHECKPOINT, channel)]

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from sfcdc_assets.lake.tables.damage import of_readable
-from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, Ledger
+from sfcdc_assets.lake.tables.gap_reconciliation import LAYER, open_suspects
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.table_metadata import rows_value
 from sfcdc_assets.runtime import clock
@@ -27,8 +27,7 @@ def checked(warehouse: Warehouse, settings: Settings) -> dg.AssetCheckResult:
     entities = [entity for entity in warehouse.entities(LAYER) if not settings.entities or entity in settings.entities]
 
     def ages_of(entity: str) -> list[int]:
-        ledger = Ledger.open(warehouse, entity)
-        return [now - suspect.opened_at for suspect in (ledger.open_suspects() if ledger else ())]
+        return [now - suspect.opened_at for suspect in open_suspects(warehouse, entity)]
 
     for entity, ages in of_readable(ages_of, entities, warehouse.looks_at_once).items():
         old_ones = sum(age > LONGEST_MS for age in ages)

@@ -183,5 +183,5 @@ def test_an_object_that_the_user_may_not_read_any_more_is_reported_and_copied_ag
 
 def test_an_object_that_was_deleted_or_taken_off_the_channel_is_not_reported(tmp_path: Path) -> None:
     warehouse, org = Warehouse(str(tmp_path)), SimpleNamespace(members=lambda _: ChannelMembers(("Contact",)))
-    note_not_readable(warehouse, cast(OrgConnection, org), {"Account": CHANNEL, "Contact": CHANNEL}, 1)
+    note_not_readable(warehouse, cast(OrgConnection, org), {"Account": CHANNEL, "Contact": CHANNEL})
     assert list(refused_reads(warehouse)) == ["Contact"]
