@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.event_channels.tables.fold import fold_topic
@@ -202,6 +203,34 @@ def test_bytes_that_settings_of_privacy_forbid_to_keep_wait_in_the_org(
     clock.sleep(HOUR)
     assert land(org, ORDERS).count == 1
     assert "Order_Number__c" not in rows(org, ORDERS)[0]
+
+
+@pytest.mark.parametrize("channel", [TOPIC, ORDERS])
+def test_one_sync_types_and_folds_what_an_earlier_one_landed_untyped_though_nothing_new_comes(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, channel: str
+) -> None:
+    def sync() -> None:
+        with instance_in_memory() as instance:
+            sync_channels(instance, until_caught_up=False, report=lambda _: None)
+
+    monkeypatch.setenv("SFCDC_CHANNELS", channel)
+    sync()
+    settings = org.org.settings
+    org.org.settings = replace(settings, daily_api_requests=1)
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.update(1, AnnualRevenue=12)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    sync()
+    assert untyped_from(org, channel) == 1
+    org.server.faults.disarm()
+    org.org.settings = settings
+    clock.sleep(26 * HOUR)
+    sync()
+    (row,) = rows(org, channel)
+    assert row["_problem"] is None
+    assert untyped_from(org, channel) == 0
+    state = PushTopicState.open(org.warehouse, "Energetic")
+    assert (state.applied(TOPIC) if state else 0) == (1 if channel == TOPIC else 0)
 
 
 # -- while no event can come
