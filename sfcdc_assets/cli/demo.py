@@ -32,15 +32,13 @@ from sfcdc_assets.spark.java import check_java
 # The demo's org shows each commit at once, so reads of it can have their watermark at the stream's tip, and its stream
 # does not pause between two events, so the end of a round's last transaction need not be waited for long. No audit goes
 # round: at the end everything is compared. Polled objects are asked often enough for some polls within minutes, and may
-# have all requests, as the org's day is not shared. Many of the records get another owner meanwhile, which replaces
-# their shares: that so many of these vanish is no sign of a lost permission.
+# have all requests, as the org's day is not shared.
 SETTINGS = {
     "SFCDC_VISIBILITY_SECONDS": "0",
     "SFCDC_SETTLE_SECONDS": "1",
     "SFCDC_AUDIT_PERCENT": "0",
     "SFCDC_POLL_SECONDS": "60",
     "SFCDC_POLL_PERCENT": "100",
-    "SFCDC_VANISH_PERCENT": "60",
 }
 
 HEALING_SECONDS = 120.0
@@ -112,7 +110,11 @@ def demo(
         instance = stack.enter_context(dagster_instance())
         served = org.served()
         os.environ.update(
-            served.environment, **SETTINGS, SFCDC_CHANNELS=",".join(CHANNELS), SFCDC_POLL=",".join(POLLED)
+            served.environment,
+            **SETTINGS,
+            SFCDC_CHANNELS=",".join(CHANNELS),
+            SFCDC_POLL=",".join(POLLED),
+            SFCDC_POLL_OBJECTS=str(_let_shares_vanish(directory / "polled_objects", POLLED)),
         )
         steps.org_is_up(served.url)
         stack.enter_context(observing(steps.observe))
@@ -185,6 +187,16 @@ def _begin_in(directory: Path) -> Warehouse:
     for name in [name for name in os.environ if name.startswith("SFCDC_") and not name.startswith("SFCDC_SPARK_")]:
         del os.environ[name]
     return Warehouse(str(directory / "warehouse"))
+
+
+def _let_shares_vanish(folder: Path, polled: Iterable[str]) -> Path:
+    """Many records get another owner, which replaces their shares: that these vanish is no sign of a lost permission.
+    Returns the folder with the files that say so."""
+    folder.mkdir()
+    for entity in polled:
+        if entity.endswith("Share"):
+            (folder / f"{entity}.toml").write_text("vanish_percent = 100\n", encoding="utf-8")
+    return folder
 
 
 def _summary(rows: Iterable[tuple[str, str | Text]]) -> Table:

@@ -128,6 +128,7 @@ def _type_again(warehouse: Warehouse, settings: Settings, channel: str) -> None:
     with open_org(warehouse, settings) as org:
         typed = type_again(warehouse, channel, event_reader(warehouse, org, channel))
     kept = f"; {typed.without_bytes:,} stay as they are, as their bytes were not kept" if typed.without_bytes else ""
+    kept += f"; {typed.unknown:,} do, as the org does not give out now what their fields are" if typed.unknown else ""
     say(f"{channel}: {counted(typed.rows, 'event')} read, {typed.changed:,} typed differently{kept}.", err=True)
 
 

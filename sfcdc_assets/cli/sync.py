@@ -30,7 +30,6 @@ from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.orchestration.sensors.readings import begin_readings
 from sfcdc_assets.org_connection.snapshot_budget import CopiesWait
 from sfcdc_assets.org_reads.first_start import first_timeouts, is_first_start
-from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.early_start import EarlySpark
@@ -63,8 +62,8 @@ def sync(
         problem = "it goes on until interrupted, and cannot be combined with --until-caught-up or --json."
         raise typer.BadParameter(problem, param_hint="--watch")
     settings = load_settings()
-    agree_to_first_start(settings, yes=yes)
-    warehouse, began_ms = Warehouse(settings.warehouse), clock.now_ms()
+    agree_to_first_start(settings, yes=yes, waits=watch)
+    warehouse = Warehouse(settings.warehouse)
     settled = {loss.checkpoint for loss in _losses(warehouse, settings.channels) if loss.is_bridged}
     early, progress = EarlySpark(settings), SyncProgress()
     turns: list[Turn] = []
@@ -114,7 +113,7 @@ def sync(
         raise CopiesWait(waiting)
     if postponed is not None:
         raise PollsWait(postponed.objects, postponed.why)
-    if not watch and (failed := failed_polls(warehouse, began_ms, settings.entities)):
+    if not watch and POLLED in settings.feeding_channels and (failed := failed_polls(warehouse, settings.entities)):
         raise PollsFailed(failed)
 
 

@@ -20,12 +20,12 @@ _OF_DELIVERY = ["event_id", "schema_id", "_delivered", "replay_id", "received_at
 def typed_again(channel: str, reader: EventReader, rows: pa.Table) -> pa.Table:
     """Return the rows, all of which have their bytes (`_delivered`), as they would be if their events came now: in
     their order, at their positions, perhaps with more columns. A column that the reader does not make keeps what it
-    holds. Raises what the reader raises."""
+    holds. An event whose fields are not known now has that as its problem. Raises what the reader raises."""
     schema, parts = rows.schema, [rows.schema.empty_table()]
     for start in range(0, rows.num_rows, AT_ONCE):
         part = rows.slice(start, AT_ONCE)
         events = [_event(row) for row in part.select(_OF_DELIVERY).to_pylist()]
-        typed = [read_event(reader, event) for event in events]
+        typed = [read_event(reader, event, has_landed=True) for event in events]
         schema = pa.schema([*schema, *missing_columns(schema, typed)])
         own = {*EVENT_COLUMNS.names, *KEPT_COLUMNS.names, *reader.own_columns.names} - {"position"}
         made = own | {column_of(schema, column) for column in {column for each in typed for column in each.values}}

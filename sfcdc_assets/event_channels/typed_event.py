@@ -74,11 +74,12 @@ class EventReader(Protocol):
         goes on. Raises what the org answers where it has to be asked for fields or schemas."""
 
 
-def read_event(reader: EventReader, event: DeliveredEvent) -> TypedEvent:
+def read_event(reader: EventReader, event: DeliveredEvent, *, has_landed: bool = False) -> TypedEvent:
     """Return what a reader says of an event. Whatever is in it stops nothing: one at which the reader fails is one with
-    a `problem`, and its bytes are kept. Raises what the org answers (`SfcdcError`)."""
+    a `problem`, and its bytes are kept. `has_landed`: its bytes are kept already, so that it may wait. Raises what the
+    org answers (`SfcdcError`)."""
     read = outcome_of(reader.read, event)
-    if isinstance(read, NotKnownYet) and reader.keeps_unread:
+    if isinstance(read, NotKnownYet) and (reader.keeps_unread or has_landed):
         return TypedEvent(problem=f"{NOT_KNOWN_YET}{read.subject}", identity=event.mark, waits=True)
     if isinstance(read, SfcdcError):
         raise read

@@ -50,7 +50,7 @@ class ChangeEventLanding(Landing):
 
     def __init__(self, warehouse: Warehouse, org: OrgConnection, channel: str, run_id: str = "") -> None:
         super().__init__(warehouse, org, channel, run_id)
-        self._schemas = Schemas(warehouse)
+        self._schemas = Schemas(warehouse, without_damaged=True)
         self._landed_before = LandedBefore(warehouse, channel)
 
     def commit(
@@ -155,7 +155,9 @@ class ChangeEventLanding(Landing):
         """
         named = list(filter(None, dict.fromkeys(schema_ids)))
         if any(self._schemas.get(schema_id) is None for schema_id in named):
-            self._schemas = Schemas(self._warehouse)  # a run that copied the entity may know it by now
+            self._schemas = Schemas(
+                self._warehouse, without_damaged=True
+            )  # a run that copied the entity may know it by now
         now_ms = clock.now_ms()
         unknown = [
             schema_id

@@ -43,12 +43,15 @@ class EventLanding(Landing):
         super().__init__(warehouse, org, channel, run_id)
         self._reader = reader
         self._keys = LandedKeys()
-        self._has_met_waiting = False
-        """Whether events wait to be typed that this reader has landed."""
+        self._keys_untyped_from = 0
+        """Where what waits began when the keys were last used: an event that is typed has another key."""
+        self._has_met_waiting = self._can_read_again = False
+        """Whether events wait to be typed that this reader has landed, and whether those that came next could be
+        read."""
         self._may_wait = True
         """Whether events may wait in the table, as far as this reader has seen."""
         self._typing_pause = RetryPause()
-        self._schemas = Schemas(warehouse)
+        self._schemas = Schemas(warehouse, without_damaged=True)
 
     def has_table(self) -> bool:
         """See `Landing.has_table`."""
@@ -65,9 +68,7 @@ class EventLanding(Landing):
             return
         try:
             table = EventTable.open(self._warehouse, self._channel)
-            if table is not None:
-                table = self._typed(table, clock.now_ms())
-            self._may_wait = table is not None and bool(table.untyped_from(self._channel))
+            self._may_wait = table is not None and self._waits_still(table)
         except Exception as error:
             self._typing_pause.failed(error)
             raise
@@ -82,16 +83,17 @@ class EventLanding(Landing):
         complete: bool,  # noqa: ARG002 - an event is a transaction by itself
         report: LandingReport,
     ) -> StreamCheckpoint:
-        """See `Landing.commit`."""
+        """See `Landing.commit`. What waits in the table is left to `type_waiting`: whatever that fails at, these events
+        land."""
         now_ms = clock.now_ms()
         table = self._table()
         self._check_standing(table, before)
         read = [(event, read_event(self._reader, event)) for event in events]
-        is_readable = self._has_met_waiting and bool(read) and not any(each.waits for _, each in read)
-        table = self._typed(table, now_ms, at_once=is_readable)
         keys = [event_key(event, each) for event, each in read]
-        unseen = self._keys.unseen(table.table, before.position, keys, now_ms)
         untyped_from = table.untyped_from(self._channel)
+        if untyped_from != self._keys_untyped_from:
+            self._keys, self._keys_untyped_from = LandedKeys(), untyped_from
+        unseen = self._keys.unseen(table.table, before.position, keys, now_ms)
         if untyped_from:
             # An event that waits to be typed is known by its bytes.
             bare = [event_key(event, TypedEvent(identity=event.mark)) for event in events]
@@ -111,9 +113,13 @@ class EventLanding(Landing):
         rows = event_rows(self._channel, before.position + 1, new, typed, table.table.schema)
         rows = without_erased_events(self._warehouse, rows)
         waiting = (number for number, each in enumerate(typed, before.position + 1) if each.waits)
-        table.land(rows, after, self._run_id, untyped_from or next(waiting, 0))
-        self._has_met_waiting = self._has_met_waiting or any(each.waits for each in typed)
-        self._may_wait = self._may_wait or self._has_met_waiting
+        untyped_from = untyped_from or next(waiting, 0)
+        table.land(rows, after, self._run_id, untyped_from)
+        self._keys_untyped_from = untyped_from
+        self._may_wait = self._may_wait or bool(untyped_from)
+        if read:
+            self._can_read_again = self._has_met_waiting and not any(each.waits for _, each in read)
+            self._has_met_waiting = self._has_met_waiting or any(each.waits for each in typed)
         self._keys.note([key for key, wanted in zip(keys, is_new, strict=True) if wanted], last, now_ms)
         if new:
             report.events[folder_of(self._channel)] += len(new)
@@ -136,18 +142,19 @@ class EventLanding(Landing):
             return False  # a schema that the org does not give out now: landing says so
         return made is not None and made >= moment_ms
 
-    def _typed(self, table: EventTable, now_ms: int, *, at_once: bool = False) -> EventTable:
-        """Return the table once what waits in it was typed: after growing pauses, or `at_once`."""
-        subject = f"typing:{self._channel}"
-        if not table.untyped_from(self._channel) or not (at_once or self._schemas.is_due(subject, now_ms)):
-            return table
-        self._has_met_waiting = False
-        if type_waiting(self._warehouse, self._channel, self._reader):
+    def _waits_still(self, table: EventTable) -> bool:
+        """Type what waits in the table, after growing pauses or as soon as events can be read again; whether some of it
+        waits still."""
+        subject, waits = f"typing:{self._channel}", table.untyped_from(self._channel) > 0
+        if not waits or not (self._can_read_again or self._schemas.is_due(subject, clock.now_ms())):
+            return waits
+        waits = type_waiting(self._warehouse, self._channel, self._reader) > 0
+        self._has_met_waiting = self._can_read_again = False
+        if waits:
             with suppress(ConcurrentCommit):
                 # Of what was asked for in vain the pause began before, so that it is over by the next try.
                 self._schemas.add(in_vain=[subject], now_ms=clock.now_ms())
-        self._keys = LandedKeys()
-        return self._table()
+        return waits
 
     def _is_from_before(self, before: StreamCheckpoint, typed: TypedEvent) -> bool:
         """Return whether an event was made before a start at LATEST: it comes only because the stream was begun again

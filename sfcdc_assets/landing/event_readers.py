@@ -57,7 +57,7 @@ class _Lookups:
 
     def __init__(self, warehouse: Warehouse, channel: str) -> None:
         self._channel = channel
-        self.schemas = Schemas(warehouse)
+        self.schemas = Schemas(warehouse, without_damaged=True)
 
     def ask(self, subject: str, what: str, ask: Callable[[], T]) -> T:
         """Ask, and return the answer. Raises `NotKnownYet`."""

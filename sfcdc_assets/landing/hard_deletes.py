@@ -13,6 +13,7 @@ from datetime import timedelta
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
+from sfcdc_assets.lake.tables.open_suspect import LISTED_AS_DELETED
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cursor import Cursor
@@ -125,7 +126,7 @@ class HardDeletes:
                 sweep.list_all()
             return
         found = sorted(each for each in deleted if sweep.has(each))
-        self._note(entity, [(each, ONLY_HERE) for each in found], position)
+        self._note(entity, [(each, LISTED_AS_DELETED) for each in found], position)
         sweep.without(found)
         if search.has_erased and now - since > KEPT:
             sweep.list_all()

@@ -25,7 +25,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.mere_stamps import MereStamps, perhaps_stamped
 from sfcdc_assets.org_connection.org_connection import OrgConnection
-from sfcdc_assets.polls.cursor import Cursor, order, soql_time
+from sfcdc_assets.polls.cursor import OPEN_BEFORE, Cursor, order, soql_time
 from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.polls.stamp import Stamp
 from sfcdc_assets.runtime import clock
@@ -132,7 +132,11 @@ class ObjectPoll:
         self._reread = org.poll.overlap_of(entity)
         self._mark = taken.poll_mark()
         self._goes_on = self._mark.under_way is not None or note.window_begun_ms > 0
-        self._from = self._begins_at()
+        usual = self._usual_begin()
+        self._open_from_ms = note.covered_ms
+        if not (note.covered_ms or note.read_from_ms):  # nobody has noted which transactions were open
+            self._open_from_ms = usual.back_by(OPEN_BEFORE).stamp_ms
+        self._from = self._begins_at(usual)
         self._until = self._from.ahead_by(timedelta(milliseconds=note.window_ms)) if note.window_ms else None
         self._read_back = taken.last_read_back()
         self._mere_stamps = MereStamps(warehouse, entity, taken)
@@ -187,27 +191,28 @@ class ObjectPoll:
         self._seen.forget_before(Cursor.of_ms(mark.read_from_ms).stamp)
         return Polled(count, self._noted(asked_at, begun, mark, is_new=count > 0, has_more=has_more))
 
-    def _begins_at(self) -> Cursor:
-        if self._mark.under_way is not None:
-            return self._mark.under_way
-        if self._note.window_at_ms:
-            return Cursor.of_ms(self._note.window_at_ms)
+    def _usual_begin(self) -> Cursor:
+        """Return where a poll begins of which nothing else is known."""
         copied_at = self._taken.asked_at()
         if copied_at is None:
             copied_at = utc(self._taken.read_at()) - UNKNOWN_CLOCK
         of_copy = Cursor(copied_at).back_by(self._reread)
-        usual = max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
-        if not self._ends_a_transaction():
-            return usual
-        return min(usual, Cursor.of_ms(self._note.covered_ms))
+        return max(of_copy, Cursor.of_ms(max(self._mark.read_from_ms, self._note.read_from_ms)))
+
+    def _begins_at(self, usual: Cursor) -> Cursor:
+        if self._mark.under_way is not None:
+            return self._mark.under_way
+        if self._note.window_at_ms:
+            return Cursor.of_ms(self._note.window_at_ms)
+        return min(usual, Cursor.of_ms(self._open_from_ms)) if self._ends_a_transaction() else usual
 
     def _ends_a_transaction(self) -> bool:
         """Return whether what was open at the last poll is not any more: its changes have stamps from its beginning."""
-        return 0 < self._note.covered_ms < self._covered_ms
+        return 0 < self._open_from_ms < self._covered_ms
 
     def _covered_after(self) -> int:
         """Return from when on transactions were open, of those whose changes were not read."""
-        before, now = self._note.covered_ms, self._covered_ms
+        before, now = self._open_from_ms, self._covered_ms
         if not before or (self._ends_a_transaction() and not self._goes_on):
             return now
         return min(before, now or before)

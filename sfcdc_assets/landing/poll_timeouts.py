@@ -15,7 +15,8 @@ class PollTimeouts:
     `goes_on`: somebody reads on later from the same subscription. `through_ms`: a silence lasts at least until all that
     was committed before (epoch ms, UTC) is landed. `needed_answer`: as `first_answer`, where something depends on it: a
     start at LATEST has no place before, a resume point has grown old, a transaction or `through_ms` is waited for.
-    `only_arrived`: what has arrived on the open call is taken, and nothing else is asked of the stream.
+    `only_arrived`: what has arrived on the open call is taken, and nothing else is asked of the stream. `asks_all`: of
+    objects that are polled all are asked, due or not, by who has asked none before.
     """
 
     first_answer: float
@@ -25,6 +26,7 @@ class PollTimeouts:
     through_ms: int = 0
     needed_answer: float = 0.0
     only_arrived: bool = False
+    asks_all: bool = False
 
 
 TICK = PollTimeouts(first_answer=1.0, quiet=0.2, budget=20.0, goes_on=True)
@@ -44,10 +46,14 @@ NOW = replace(POLL, first_answer=15.0, needed_answer=ANSWER_SECONDS)
 """The same for whoever comes again (`sfcdc sync`): events that wait come within seconds, so a channel without any is
 not waited for until its keepalive. That it said nothing completes nothing: neither a transaction nor a cut."""
 
+NOW_ALL = replace(NOW, asks_all=True)
+"""The same for whoever wants to know of every polled object what has changed by now."""
+
 WATERMARK = PollTimeouts(first_answer=5.0, quiet=0.5, budget=600.0)
 """For the watermark of a read of the org: any position that is landed will do, a higher one spares work."""
 
 
 def until_settled(settle_seconds: float, timeouts: PollTimeouts = POLL) -> PollTimeouts:
-    """Return the timeouts of a reading that waits until the last transaction counts as complete."""
-    return replace(timeouts, quiet=settle_seconds)
+    """Return the timeouts of a reading that waits until the last transaction counts as complete, and asks all polled
+    objects."""
+    return replace(timeouts, quiet=settle_seconds, asks_all=True)

@@ -84,7 +84,7 @@ class PolledReader:
         self._covered = CoveredTime(org)
         self._budget = PollBudget(warehouse, org)
         self._lock = threading.Lock()
-        self._asks_all = True
+        self._is_new = True
         self._is_stopped: bool | None = None
         """Whether the last reading failed for all objects; None: it was another process's."""
         self.is_open = True
@@ -93,8 +93,8 @@ class PolledReader:
         """Called when rows have come, before they are added."""
 
     def land(self, timeouts: PollTimeouts, entity: str | None = None) -> LandingReport:
-        """Ask the objects that are due, or all where whoever asks comes once and has not asked before; `entity`: this
-        one alone, due or not, by who was before.
+        """Ask the objects that are due, or all where the timeouts say so and this reader has not asked before;
+        `entity`: this one alone, due or not, unless all are asked.
 
         An object that cannot be polled does not keep the others from it: why is noted, and shown by `sfcdc status`.
         Raises what concerns all of them: an org that cannot be reached, a used-up allowance, a warehouse that cannot
@@ -138,12 +138,12 @@ class PolledReader:
         interval_ms, now_ms = int(self._org.poll.seconds * 1000), clock.now_ms()
         asked = {entity: _asked(note, int(self._org.poll.seconds_of(entity) * 1000)) for entity, note in notes.items()}
         stamped = self._stamped()
-        if self._asks_all and not timeouts.goes_on:
+        if self._is_new and timeouts.asks_all:
             asked = {}
         elif wanted is not None:
             stamped, asked = tuple(each for each in stamped if each == wanted), {}
         due = self._budget.begin(due_objects(stamped, asked, now_ms, interval_ms))
-        self._asks_all = False
+        self._is_new = False
         waiting = [
             entity
             for entity in self._not_begun
@@ -288,7 +288,7 @@ class PolledReader:
             asked = tuple(filter(self._org.poll.asks, selection.polled))
             forget_failures_of_others(self._warehouse, asked)
             self._members, self._copied = (now, asked), (float("-inf"), ())
-        if now - self._copied[0] > LOOK_SECONDS or self._asks_all:
+        if now - self._copied[0] > LOOK_SECONDS or self._is_new:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
             copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
             self._begin_with_notes(set(copied) - self._followed)

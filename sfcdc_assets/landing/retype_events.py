@@ -23,6 +23,7 @@ from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.written_file import write_file
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.errors import SfcdcError
@@ -38,13 +39,14 @@ class NothingLanded(SfcdcError):
 
 @dataclass(frozen=True)
 class TypedAgain:
-    """How many rows were read, how many of them have changed, in how many files, and how many are as they were because
-    the settings of privacy have their bytes not kept."""
+    """How many rows were read, how many of them have changed, in how many files, how many are as they were because the
+    settings of privacy have their bytes not kept, and how many because it is not known now what their fields are."""
 
     rows: int = 0
     changed: int = 0
     files: int = 0
     without_bytes: int = 0
+    unknown: int = 0
 
     def __add__(self, other: TypedAgain) -> TypedAgain:
         return TypedAgain(
@@ -52,6 +54,7 @@ class TypedAgain:
             self.changed + other.changed,
             self.files + other.files,
             self.without_bytes + other.without_bytes,
+            self.unknown + other.unknown,
         )
 
 
@@ -78,18 +81,24 @@ def _note_typed(warehouse: Warehouse, channel: str, since: int) -> int:
 
 def type_again(warehouse: Warehouse, channel: str, reader: EventReader, since: int = 0) -> TypedAgain:
     """Type all rows of the channel's table again that had landed before, from a position on; rows that land meanwhile
-    were read by whoever lands them. Raises `NothingLanded`, what the reader raises, and `ConcurrentCommit` when others
-    were first ten times in a row; what was done until then stays."""
+    were read by whoever lands them. Raises `NothingLanded`, what the reader raises, `ConcurrentCommit` when others were
+    first ten times in a row, and when all other files are done `TableDamaged`; what was done until then stays."""
     events = EventTable.open(warehouse, channel)
     if events is None:
         raise NothingLanded(channel)
     before, met, done = events.last_position(channel), set[str](), TypedAgain()
+    damage: TableDamaged | None = None
     while left := [file for file in _landed_until(events.table, since, before) if file.path not in met]:
         for file in left:
             met.add(file.path)
-            done += _type_file(warehouse, channel, reader, file, met)
+            try:
+                done += _type_file(warehouse, channel, reader, file, met)
+            except TableDamaged as damaged:
+                damage = damaged
         # What others have packed meanwhile lies in files that were not met yet.
         events = EventTable.open(warehouse, channel) or events
+    if damage is not None:
+        raise damage
     return done
 
 
@@ -112,11 +121,12 @@ def _type_file(warehouse: Warehouse, channel: str, reader: EventReader, file: Da
     before = pa.table([*before.columns, *(pa.nulls(before.num_rows, each.type) for each in new)], after.schema)
     # Where the settings of privacy concern the channel since, a row that is typed again would lose its bytes. One that
     # waits has nothing else, and they were kept until now only.
-    waited = pc.starts_with(pc.fill_null(before["_problem"], ""), NOT_KNOWN_YET)
-    is_taken = pc.or_(waited, pc.is_valid(after["_delivered"]))
-    kept = before.filter(pc.invert(is_taken))
+    # Nor is one taken back that was typed before, where its fields are not known now.
+    waited, waits = (pc.starts_with(pc.fill_null(rows["_problem"], ""), NOT_KNOWN_YET) for rows in (before, after))
+    is_taken = pc.or_(waited, pc.and_(pc.is_valid(after["_delivered"]), pc.invert(waits)))
+    is_hidden, kept = pc.invert(pc.or_(is_taken, waits)), before.filter(pc.invert(is_taken))
     after = pa.concat_tables([after.filter(is_taken), kept]).sort_by("position")
-    report = TypedAgain(rows.num_rows, without_bytes=rest.num_rows + kept.num_rows)
+    report = TypedAgain(rows.num_rows, without_bytes=rest.num_rows + _count(is_hidden), unknown=_count(waits))
     changed = _changed(before, after)
     if not changed:
         return report
@@ -131,6 +141,10 @@ def _type_file(warehouse: Warehouse, channel: str, reader: EventReader, file: Da
         return TypedAgain()
     met.add(path)
     return report + TypedAgain(changed=changed, files=1)
+
+
+def _count(is_wanted: pa.ChunkedArray) -> int:
+    return int(pc.sum(is_wanted, min_count=0).as_py())
 
 
 def _changed(before: pa.Table, after: pa.Table) -> int:

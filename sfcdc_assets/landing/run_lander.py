@@ -37,9 +37,13 @@ def reader_of(
 
 
 def land_by(reader: Reader, timeouts: PollTimeouts, entity: str | None) -> LandingReport:
-    """Land what a channel brings; of polled objects what this `entity` has, if one is named, whether or not it is
-    due. Raises what the reader raises."""
-    return reader.land(timeouts, entity) if isinstance(reader, PolledReader) else reader.land(timeouts)
+    """Land what a channel brings, and type what waits for that; of polled objects what this `entity` has, if one is
+    named, whether or not it is due. Raises what the reader raises."""
+    if isinstance(reader, PolledReader):
+        return reader.land(timeouts, entity)
+    report = reader.land(timeouts)
+    reader.type_waiting()
+    return report
 
 
 class Poller:

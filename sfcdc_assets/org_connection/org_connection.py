@@ -59,6 +59,11 @@ class OrgConnection:
     refused_objects: Callable[[], Mapping[str, str]] = dict
     """Objects that could not be copied, and why, as the warehouse has noted it; none where there is no warehouse."""
 
+    def vanish_limits_of(self, entity: str) -> VanishLimits:
+        """Return how much of an entity may be gone at once."""
+        percent = self.poll.of(entity).vanish_percent
+        return self.vanish_limits if percent is None else replace(self.vanish_limits, percent=percent)
+
     def members(self, channel: str) -> ChannelMembers | None:
         """Entities of a channel, and their filters, as the org's setup lists them; None when it does not say. Those
         that are polled are what the settings take of the org's objects."""

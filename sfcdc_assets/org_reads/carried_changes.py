@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.records_by_id import ReadBack, read_back
-from sfcdc_assets.polls.cursor import REREAD, Cursor, order
+from sfcdc_assets.polls.cursor import OPEN_BEFORE, REREAD, Cursor, order
 from sfcdc_assets.polls.readability import NotPollable, readability
 from sfcdc_assets.polls.sweep import PARTS, Ids, Sweep, left_out
 from sfcdc_assets.runtime import clock
@@ -35,9 +35,6 @@ MOST_CHANGED = 100_000
 """Records that may have changed since; of more, a copy takes fewer requests."""
 MOST_UNCERTAIN = 2_000
 """Records that are read by their Ids, because the table's rows are not certain or not the last ones that were read."""
-OPEN_BEFORE = timedelta(hours=1)
-"""How long a transaction may have been open that ended before the move, where nobody had asked which ones were: its
-stamps are of its beginning, and its events came on the channel before or on none."""
 MOST_COUNTS = 100
 """Requests for counting what is deleted for good."""
 _ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
@@ -45,7 +42,7 @@ _UNCERTAIN = "_in_doubt or (not _is_deleted and (_certain_fields is not null or 
 
 
 @dataclass(frozen=True)
-class ChangesSince:
+class CarriedChanges:
     """What changed since the table was proven: `rows` (columns, `READ_COLUMNS`); Ids of records that are `gone` for
     good; and when the org was asked, by its own clock."""
 
@@ -86,7 +83,7 @@ def proven_rows(warehouse: Warehouse, entity: str, before: str, table: CurrentSt
     return Proven(min([max(times), *unseen]) - open_for, waiting)
 
 
-def changes_since(
+def carried_changes(
     run: OrgRunContext,
     entity: str,
     table: CurrentState,
@@ -94,7 +91,7 @@ def changes_since(
     description: ObjectDescription,
     proven: Proven,
     position: int,
-) -> ChangesSince | None:
+) -> CarriedChanges | None:
     """Return what changed since, with rows at `position`; None where a copy takes fewer requests, no stamp says it, or
     records cannot be read. Raises what the org refuses."""
     session, read_at = run.org.session, clock.now()
@@ -138,7 +135,7 @@ def changes_since(
     counted = _counted(run, entity, _living_after(table, rows_now))
     if counted is None or (rows_now := _with(rows_now, sorted(counted.lacking), read_by_id)) is None:
         return None
-    return ChangesSince(rows_now, counted.gone, asked_at)
+    return CarriedChanges(rows_now, counted.gone, asked_at)
 
 
 def _with(rows: pa.Table, record_ids: list[str], read: Callable[[list[str]], ReadBack]) -> pa.Table | None:
@@ -191,7 +188,7 @@ def _counted(run: OrgRunContext, entity: str, living: Ids) -> _Counted | None:
             theirs = {str(row["Id"]) for row in query_rows(session, _query("Id", entity, listed))}
             gone |= ours - theirs
             lacking |= theirs - ours
-    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits.exceeded(len(gone), len(living))
+    too_many = len(lacking) > MOST_UNCERTAIN or run.org.vanish_limits_of(entity).exceeded(len(gone), len(living))
     return None if too_many or not sweep.is_over else _Counted(frozenset(gone), frozenset(lacking))
 
 

@@ -26,7 +26,7 @@ from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.org_connection.described_objects import note_described
 from sfcdc_assets.org_connection.run_context import OrgRunContext
-from sfcdc_assets.org_reads.carried_changes import ChangesSince, changes_since, proven_rows
+from sfcdc_assets.org_reads.carried_changes import CarriedChanges, carried_changes, proven_rows
 from sfcdc_assets.org_reads.take_snapshot import NO_JOB, SnapshotReport, ToCopy
 from sfcdc_assets.polls.cursor import Cursor
 from sfcdc_assets.polls.readability import NotPollable, readability
@@ -69,7 +69,7 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     if is_polled(before) and _changes_without_a_stamp(described.object):  # what polls compare later is compared no more
         return None
     started_at_ms, position = clock.now_ms(), watermark(wanted.at_least)
-    known = changes_since(run, entity, table, columns, described.object, proven, position)
+    known = carried_changes(run, entity, table, columns, described.object, proven, position)
     if known is None:
         return None
     begun = SnapshotProgress(
@@ -129,7 +129,11 @@ def _can_be_carried(run: OrgRunContext, entity: str, channel: str, taken: Snapsh
 
 
 def _write(
-    taken: Snapshots, table: CurrentState, columns: tuple[Column, ...], known: ChangesSince, progress: SnapshotProgress
+    taken: Snapshots,
+    table: CurrentState,
+    columns: tuple[Column, ...],
+    known: CarriedChanges,
+    progress: SnapshotProgress,
 ) -> SnapshotProgress:
     """Commit the pages; with the last one the snapshot counts."""
     taken.begin(progress)
@@ -142,7 +146,7 @@ def _write(
     return progress
 
 
-def _page(table: CurrentState, columns: tuple[Column, ...], known: ChangesSince, window: IdWindow) -> pa.Table:
+def _page(table: CurrentState, columns: tuple[Column, ...], known: CarriedChanges, window: IdWindow) -> pa.Table:
     """Return the rows of a window of Ids: those of the table, and in their places what changed since."""
     schema, names = page_schema(columns), [column.name for column in columns]
     present = [name for name in names if name in table.schema.names]

@@ -19,7 +19,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
-from sfcdc_assets.lake.tables.open_suspect import NOT_BELIEVED, OpenSuspect, due
+from sfcdc_assets.lake.tables.open_suspect import LISTED_AS_DELETED, NOT_BELIEVED, OpenSuspect, due
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
@@ -164,7 +164,7 @@ def _read(
     description = describe(session, entity)
     asked_at = session.asked_at
     events = _events(RawEvents.open(warehouse), entity, channel, suspects, clock.now_ms() - lag_ms)
-    repeated = {suspect.record_id for suspect in suspects if suspect.attempts or suspect.detail == EXTRA}
+    repeated = {each.record_id for each in suspects if each.attempts or each.detail in (EXTRA, LISTED_AS_DELETED)}
     fresh: list[pa.Table] = []
     refused: dict[str, str] = {}
     wanted = list(record_ids)
@@ -191,13 +191,16 @@ def _without(rows: pa.Table, record_ids: Collection[str]) -> pa.Table:
 def _vanished(
     table: CurrentState, ledger: Ledger, rows: pa.Table, events: pl.DataFrame, suspects: Sequence[OpenSuspect]
 ) -> Collection[str]:
-    """Ids of living rows that would be gone by what was read. What an event says is deleted, or a person has accepted,
-    is believed, and not among them."""
+    """Ids of living rows that would be gone by what was read. What an event says is deleted, the org lists so, or a
+    person has accepted, is believed, and not among them."""
     gone = set(rows.filter(pc.is_null(rows["_system_modstamp"]))["Id"].to_pylist())
-    accepted = {suspect.record_id for suspect in suspects if suspect.opened_at <= ledger.accepted_at()}
+    accepted_at = ledger.accepted_at()
+    believed = {
+        each.record_id for each in suspects if each.opened_at <= accepted_at or each.detail == LISTED_AS_DELETED
+    }
     last = events.unique("record_id", keep="last", maintain_order=True)
     description = set(last.filter(pl.col("change_type").is_in(TELL_OF_DELETES))["record_id"].to_list())
-    return table.living_of(sorted(gone - accepted - description))
+    return table.living_of(sorted(gone - believed - description))
 
 
 def _why_not_believed(
@@ -209,10 +212,11 @@ def _why_not_believed(
         return None
     if org.view_all.of(entity) is Sight.SHARED:
         return f"The user lacks View All on {entity}: {counted(vanished, 'record')} not shown, none deleted."
-    if not org.vanish_limits.exceeded(vanished, read):
+    limits = org.vanish_limits_of(entity)
+    if not limits.exceeded(vanished, read):
         return None
     living = table.living()
-    if not org.vanish_limits.exceeded(vanished * of_all, living):
+    if not limits.exceeded(vanished * of_all, living):
         return None
     return (
         f"{vanished:,} of {counted(read, 'record')} read back, of {counted(living, 'living row')}, not in the org any "

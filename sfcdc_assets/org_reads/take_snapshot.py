@@ -248,7 +248,8 @@ def _store_pages(
             untrusted += stale_records(warehouse, begun.snapshots, after, page, begun.columns, lag_ms, accepted_at)
             suspected = {each.record_id for each in untrusted}
             if accepted_at <= begun.complete_position:
-                vanished = vanished_rows(warehouse, begun.snapshots, after, page, suspected, org.vanish_limits)
+                limits = org.vanish_limits_of(entity)
+                vanished = vanished_rows(warehouse, begun.snapshots, after, page, suspected, limits)
         begun.snapshots.add_page(page, after, clock.now_ms(), untrusted, believed=vanished is None)
         listener.paged(after)
         progress = after

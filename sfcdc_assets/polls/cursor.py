@@ -17,6 +17,9 @@ from sfcdc_assets.runtime.times import epoch_ms, utc
 REREAD = timedelta(minutes=10)
 """The longest that a call other than a query may run (Salesforce Developer Limits, "API Request Timeouts"), and so the
 age that a stamp may have when it becomes visible."""
+OPEN_BEFORE = timedelta(hours=1)
+"""How long a transaction may have been open, where nobody has noted which ones were; its stamps are of its
+beginning."""
 
 
 @dataclass(frozen=True, order=True)

@@ -139,6 +139,8 @@ KNOWN_OBJECTS = (
         "poll what shows them: ContentDocumentLink, Idea, the feeds of single objects (AccountFeed)",
     ),
     # INVALIDENTITY: Entity 'X' is not supported by the Bulk API. Others that are not learn it at their first copy.
+    # Articles (`*__kav`) need no condition: since API version 47.0 a query without one gives drafts, published and
+    # archived ones (Knowledge Developer Guide, "Salesforce Knowledge with SOQL and SOSL").
     KnownObject(
         (
             "*Status",

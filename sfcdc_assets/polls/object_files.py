@@ -8,6 +8,7 @@ It has what is otherwise for this object than for all:
     reread_minutes = 30                 # how far back each poll begins
     compare_hours = 6                   # how often what changes without a stamp is compared
     count_hours = 48                    # how often records are counted, to find what was deleted for good
+    vanish_percent = 100                # so many of its records may vanish at once, and are believed to be deleted
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class ObjectPolling(BaseModel):
     reread_minutes: float | None = Field(default=None, ge=1, le=1440)
     compare_hours: float | None = Field(default=None, gt=0, le=720)
     count_hours: float | None = Field(default=None, gt=0, le=720)
+    vanish_percent: float | None = Field(default=None, ge=0, le=100)
 
 
 AS_ALL = ObjectPolling()

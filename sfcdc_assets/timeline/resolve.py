@@ -40,6 +40,12 @@ class Resolved:
     blocked: pl.DataFrame
 
 
+_EVENT_AT = pl.when(pl.col("_transaction_key").is_not_null()).then("_commit_timestamp").alias("event_committed")
+_EARLIER = pl.max_horizontal(
+    "event_committed", pl.col("commit_timestamp").cum_max().shift(1).over("record_id", order_by="position")
+)
+"""When the newest event of the record that came before was committed."""
+_IS_LATE = (pl.col("commit_timestamp") < pl.col("earlier") - LATE).fill_null(value=False)
 _MET = (
     pl.col("Id").alias("record_id"),
     STANDS_AT.alias("row_position"),
@@ -47,7 +53,7 @@ _MET = (
     pl.col("_is_deleted").alias("was_deleted"),
     pl.col("_deleted_reason").alias("reason"),
     pl.col("_valid_from").alias("valid_from"),
-    pl.when(pl.col("_transaction_key").is_not_null()).then("_commit_timestamp").alias("event_committed"),
+    _EVENT_AT,
 )
 _IS_LATER = pl.col("position") > pl.col("row_position").fill_null(-1)
 _IS_FREE = ~pl.col("is_suspect").fill_null(value=False)
@@ -160,12 +166,26 @@ def _late(met: pl.DataFrame) -> pl.DataFrame:
     committed = met["commit_timestamp"]
     if not ((committed < met["event_committed"] - LATE).any() or (committed < committed.cum_max() - LATE).any()):
         return NO_SUSPECTS
-    earlier = pl.max_horizontal(
-        "event_committed", pl.col("commit_timestamp").cum_max().shift(1).over("record_id", order_by="position")
-    )
-    late = met.with_columns(earlier.alias("earlier")).filter(pl.col("commit_timestamp") < pl.col("earlier") - LATE)
+    late = met.with_columns(_EARLIER.alias("earlier")).filter(_IS_LATE)
     return _suspects(
         late, Reason.LATE_EVENT, pl.format("an event of {} came before it", pl.col("earlier").dt.to_string("iso"))
+    )
+
+
+def without_late_proof(blocked: pl.DataFrame, base: pl.DataFrame) -> pl.DataFrame:
+    """Return blocked changes (`CHANGES`), in the order of their positions: what late ones set is left `unproven`, since
+    the record may have had other values by then. `base`: the rows of before."""
+    if blocked.is_empty():
+        return blocked
+    of_rows = base.select(pl.col("Id").alias("record_id"), _EVENT_AT)
+    none = pl.lit([], pl.List(pl.Int32))
+    sets = pl.col("cells").list.eval(pl.element().struct.field("column"))
+    left_open = pl.col("unproven").fill_null(none).list.set_union(sets)
+    return (
+        blocked.join(of_rows, on="record_id", how="left", maintain_order="left")
+        .with_columns(_EARLIER.alias("earlier"))
+        .with_columns(pl.when(_IS_LATE).then(left_open).otherwise("unproven").alias("unproven"))
+        .drop("event_committed", "earlier")
     )
 
 

@@ -22,7 +22,7 @@ from sfcdc_assets.timeline.implied_change import SilentChange, after_gaps, dated
 from sfcdc_assets.timeline.known_changes import Known, without_known, without_read
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT
 from sfcdc_assets.timeline.read_rows import missing_from, read_schema
-from sfcdc_assets.timeline.resolve import resolve
+from sfcdc_assets.timeline.resolve import resolve, without_late_proof
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.suspect_behaviour import UNMARKED
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS, texts_of_changes, texts_of_reads
@@ -204,6 +204,7 @@ class Timeline:
         answered = answered.sort("position", maintain_order=True).unique(["record_id", "position"], maintain_order=True)
         self._blocked = self._blocked.join(answered.select("record_id").unique(), on="record_id", how="anti")
         answered = without_proof(answered, contradictions(before, answered, self._columns))
+        answered = without_late_proof(answered, before)
         if org_read.may_miss:
             answered = after_gaps(answered, self._columns)
         lost, ahead = hidden_changes(seen, before, answered, org_read.until, org_read.position, org_read.seen_until)

@@ -40,3 +40,20 @@ def test_a_day_of_300_objects_takes_few_requests_and_changes_are_read_within_an_
     said = sum(requests_a_day(1_000 if name in names[:BUSY] else 0.5, INTERVAL) for name in names)
     assert said <= MOST_REQUESTS // 2, said
     print(f"{requests} requests, p95 {sorted(ages)[len(ages) * 95 // 100]} s, greatest {max(ages)} s; said {said:.0f}")
+
+
+def test_a_day_of_a_cron_each_five_minutes_asks_no_more_than_what_is_due() -> None:
+    names = [f"Object_{number:03}" for number in range(OBJECTS)]
+    asked = {name: Asked(1) for name in names}
+    requests, every, syncs = OBJECTS, 300, 0  # each object is counted once
+    for now in range(every, 2 * DAY, every):
+        due = due_objects(names, asked, now * 1000, INTERVAL * 1000)
+        if now >= DAY:
+            syncs += 1
+            requests += 1 + -(-len(due) // MOST_QUERIES) + bool(due)  # the list of the org's objects, and what is open
+        for name in due:
+            quiet = 0 if name in names[:BUSY] else now
+            asked[name] = Asked(now * 1000, quiet_ms=quiet * 1000)
+    assert requests <= MOST_REQUESTS // 2, requests
+    assert requests <= syncs * (OBJECTS // MOST_QUERIES + 3) // 6, "where each sync asks all of them"
+    print(f"{requests} requests of {syncs} syncs")

@@ -274,3 +274,12 @@ def test_between_events_of_which_some_may_be_missing_each_proves_what_it_sets_al
     held.block(frame([change("a", 5, Count=8), change("a", 6, Name="told")]))
     held.put(OrgRead(9, 4, snapshot=1), reads([read("a", 9, 6, Name="told", Count=8)]))
     assert [certain(each) for each in versions(held)] == [ALL, set(), {"Count"}, {"Count", "Name"}, ALL]
+
+
+def test_a_blocked_event_that_was_committed_before_one_that_came_earlier_proves_nothing() -> None:
+    """A move of the org may have brought its events in another order: by then they may have been overtaken."""
+    whole = timeline(CREATED)
+    late = change("a", 6, at=200, Name="overtaken")
+    whole.block(frame([change("a", 5, at=400, Count=8), late, change("a", 7, at=401, Amount=2.0)]))
+    whole.put(OrgRead(9, 4, snapshot=1), reads([read("a", 9, 401, Name="told", Count=8, Amount=2.0)]))
+    assert [certain(each) for each in versions(whole)] == [ALL, set(), {"Count"}, {"Count"}, {"Count", "Amount"}, ALL]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sfcdc_assets.cli.demo_parts.demo_org import POLLED
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.runtime import clock
@@ -24,7 +24,7 @@ def finish_polls(warehouse: Warehouse, settings: Settings, sync: Callable[[], in
     syncs. `sync` applies what was read."""
     with open_org(warehouse, settings.model_copy(update=AT_ONCE)) as org:
         reader = PolledReader(warehouse, org)
-        reader.land(NOW)  # the first reading asks all of them
+        reader.land(NOW_ALL)
         ticks = sync()
         # Twice, as in two days: a record that was deleted for good is not missed by a count while the table still lacks
         # another one that has appeared.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import urlsplit
 
 import typer
 
 from sfcdc_assets.cli.terminal.output import say
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.landing.retry_pause import RetryPause
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.same_organization import check_owner
 from sfcdc_assets.org_connection.wanted_entities import check_wanted_entities, entities_to_copy, polled_among
 from sfcdc_assets.org_reads.first_start import first_start, is_first_start, sentence
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
-from sfcdc_assets.salesforce.errors import RequestRefused
+from sfcdc_assets.salesforce.errors import ORG_AWAY, OrgUnavailable, OrgUnreachable, RequestRefused
 from sfcdc_assets.salesforce.host_check import is_this_machine
 from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.settings.settings import Settings
@@ -31,10 +35,12 @@ class FirstStartDeclined(SfcdcError):
         )
 
 
-def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
+def agree_to_first_start(settings: Settings, *, yes: bool, waits: bool = False) -> None:
     """Say what a first start takes, and on a terminal ask, unless `yes`. An emulated org has its allowances to spare.
+    `waits`: for an org that is away, which is reported, and asked again after pauses that grow.
 
-    Raises `FirstStartDeclined`, `JavaMissing`, and what connecting raises.
+    Raises `FirstStartDeclined`, `JavaMissing`, and what connecting raises; where it `waits`, of that what no waiting
+    mends.
     """
     warehouse = Warehouse(settings.warehouse)
     if not settings.feeding_channels:
@@ -43,12 +49,36 @@ def agree_to_first_start(settings: Settings, *, yes: bool) -> None:
         return
     if not settings.spark_remote:
         check_java()  # no question about a start that would fail
+    ask = partial(_cost_by_the_org, settings, warehouse)
+    say(_waited_for(ask) if waits else ask(), err=True)
+    if not yes and _is_on_a_terminal() and not typer.confirm("Start?", err=True):
+        raise FirstStartDeclined
+
+
+def _waited_for(ask: Callable[[], str]) -> str:
+    """Return the answer of an org that may be away. Raises what it fails with else: a wrong setting does not mend
+    itself. So does a host that never answered at all, which is more likely one than an outage."""
+    pause, answered, said = RetryPause(), set[str](), set[str]()
+    while True:
+        try:
+            return ask()
+        except ORG_AWAY as error:
+            if isinstance(error, OrgUnavailable):
+                answered.add(urlsplit(error.url).netloc)
+            if isinstance(error, OrgUnreachable) and urlsplit(error.url).netloc not in answered:
+                raise
+            pause.failed(error)
+            if str(error) not in said:
+                say(f"Waits for the org, which is asked what a first start takes: {pause.said(error)}", err=True)
+            said.add(str(error))
+        clock.sleep(pause.left)
+
+
+def _cost_by_the_org(settings: Settings, warehouse: Warehouse) -> str:
     with connect(settings) as org:
         check_owner(warehouse, org.session.organization_id)
         check_wanted_entities(warehouse, settings, org)
-        say(_cost(settings, warehouse, org), err=True)
-    if not yes and _is_on_a_terminal() and not typer.confirm("Start?", err=True):
-        raise FirstStartDeclined
+        return _cost(settings, warehouse, org)
 
 
 def _cost(settings: Settings, warehouse: Warehouse, org: OrgConnection) -> str:

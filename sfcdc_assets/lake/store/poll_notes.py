@@ -59,13 +59,13 @@ class PollsFailed(SfcdcError):
         super().__init__(f"Not all objects could be polled. {listed}. They are asked again; what was read is kept.")
 
 
-def failed_polls(warehouse: Warehouse, since_ms: int, wanted: Collection[str] = ()) -> dict[str, str]:
-    """Return the objects whose polls failed since a time (epoch ms, by our clock), and why; of the `wanted` ones, if
-    any are. Raises what `read_note` raises."""
+def failed_polls(warehouse: Warehouse, wanted: Collection[str] = ()) -> dict[str, str]:
+    """Return the objects whose last polls failed, and why; of the `wanted` ones, if any are. Raises what `read_note`
+    raises."""
     return {
         entity: note.error
         for entity, note in sorted(read_poll_notes(warehouse).items())
-        if note.error is not None and note.asked_at_ms >= since_ms and (not wanted or entity in wanted)
+        if note.error is not None and (not wanted or entity in wanted)
     }
 
 

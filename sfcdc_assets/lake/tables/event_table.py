@@ -48,9 +48,12 @@ class EventTable(LandedTable):
         return self.table.transaction_version(_untyped(channel)) or 0
 
     def land(self, rows: pa.Table, checkpoint: StreamCheckpoint, run_id: str, untyped_from: int) -> None:
-        """`commit`, with the position of the first event that waits to be typed, 0 if none does."""
-        changed = untyped_from != self.untyped_from(checkpoint.channel)
-        self.commit(rows, checkpoint, run_id, {_untyped(checkpoint.channel): untyped_from} if changed else {})
+        """`commit`, with the position of the first event that waits to be typed, 0 if none does.
+
+        While events wait each commit names it: whoever notes at the same time that all are typed, or lands, is refused.
+        """
+        waits = untyped_from or self.untyped_from(checkpoint.channel)
+        self.commit(rows, checkpoint, run_id, {_untyped(checkpoint.channel): untyped_from} if waits else {})
 
     def note_typed(self, channel: str, untyped_from: int) -> None:
         """Note that all events before a position are typed; 0: all are. Raises `ConcurrentCommit`."""

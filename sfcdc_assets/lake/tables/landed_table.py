@@ -4,13 +4,16 @@ channel, in one commit (guarantee 1)."""
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +27,8 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
+
+log = logging.getLogger(__name__)
 
 WHOLE_NAME = 256
 """Bytes of a channel's name that the log keeps as a file's least and greatest one: all of it, so that the log alone
@@ -150,8 +155,7 @@ class LandedKeys:
         if position < self._through:
             self._through, self._received = 0, {}
         if position > self._through:
-            since = literal_time(utc(since_ms))
-            rows = table.scan(["event_key", "received_at"], f"position > {self._through} and received_at >= {since}")
+            rows = _keys_after(table, self._through, utc(since_ms))
             received = pc.divide(rows["received_at"].cast(pa.int64()), TOGETHER_MS * 1000)
             for part in pc.unique(received).to_pylist():
                 self._add(rows.filter(pc.equal(received, part))["event_key"].to_pylist(), part)
@@ -195,6 +199,22 @@ class LandedKeys:
         while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
             last = runs.pop()
             runs[-1] = np.sort(np.concatenate([runs[-1], last]))
+
+
+def _keys_after(table: Table, position: int, since: datetime) -> pa.Table:
+    """Return the keys of events beyond a position, received since a moment. Where a file is damaged, those of the
+    others, some earlier ones among them: its events land a second time should they come again, and new ones land."""
+    columns = ["event_key", "received_at"]
+    try:
+        return table.scan(columns, f"position > {position} and received_at >= {literal_time(since)}")
+    except TableDamaged as damaged:
+        log.warning("Events that come again are not known by what cannot be read: %s", damaged)
+    is_before = (pl.col("max.position") <= position) | (pl.col("max.received_at") < since)
+    parts = [pa.schema([table.schema.field(name) for name in columns]).empty_table()]
+    for file in table.files(~is_before.fill_null(value=False)):
+        with suppress(TableDamaged):
+            parts.append(table.read_files([file.path], columns))
+    return pa.concat_tables(parts)
 
 
 def _digests(keys: Iterable[str]) -> Digests:

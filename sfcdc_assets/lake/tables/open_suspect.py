@@ -16,6 +16,9 @@ LONGEST_PAUSE_MS = 3_600_000
 """Pauses between reads of the org that fail, in milliseconds."""
 NOT_BELIEVED = "not believed: "
 """How `last_error` begins where the org does not show a record and too many others with it."""
+LISTED_AS_DELETED = "the org lists it as deleted"
+"""The `detail` of a record that the org lists so: it is gone if the org does not show it either, and however many
+others are with it."""
 
 
 @dataclass(frozen=True)

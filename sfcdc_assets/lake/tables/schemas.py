@@ -7,7 +7,9 @@ fetched once, when its id is first seen, and layers can be rebuilt without the o
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -20,10 +22,13 @@ import pyarrow as pa
 from sfcdc_assets.change_events.batch.header_columns import UTC_TIMESTAMP
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_changes import Remembered
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.request_failures import FailuresInARow
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.times import epoch_ms
 from sfcdc_assets.salesforce.object_description import ObjectDescription
+
+log = logging.getLogger(__name__)
 
 NAME = "schemas"
 
@@ -70,9 +75,14 @@ class EventSchema:
 class Schemas:
     """The known schemas, read once for as long as the table is unchanged; `add` appends some."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, *, without_damaged: bool = False) -> None:
+        """`without_damaged`: what lies in damaged files is not known, for who can ask for it again or do without it.
+        Otherwise raises `TableDamaged` where there are any."""
         self._warehouse = warehouse
-        self._known: _Known = _READ.of(warehouse, [None], lambda _: _Known().with_(_schemas(warehouse)))[None]
+        read = _readable_schemas if without_damaged else _schemas
+        self._known: _Known = _READ.of(warehouse, [without_damaged], lambda _: _Known().with_(read(warehouse)))[
+            without_damaged
+        ]
 
     @cached_property
     def _table(self) -> Table | None:
@@ -156,7 +166,7 @@ class _Read:
 FEW_FILES = 16
 """So many new files are read one after another; with more, or where some are gone, the table is read again."""
 KEPT_WAREHOUSES = 10
-_READ = Remembered[None, _Known](KEPT_WAREHOUSES)
+_READ = Remembered[bool, _Known](2 * KEPT_WAREHOUSES)
 _FILES: dict[Warehouse, _Read] = {}
 
 
@@ -178,6 +188,21 @@ def _schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
         _FILES.clear()
     _FILES[warehouse] = _Read(paths, tuple(sorted(found, key=attrgetter("first_seen_at"))))
     return _FILES[warehouse].schemas
+
+
+def _readable_schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
+    try:
+        return _schemas(warehouse)
+    except TableDamaged as damaged:
+        log.warning("Schemas that cannot be read are asked for again where events need them: %s", damaged)
+    table, found = Table.open(warehouse, NAME), list[EventSchema]()
+    if table is None:
+        return ()
+    for file in table.files():
+        with suppress(TableDamaged):
+            rows = pl.DataFrame(table.read_files([file.path], SCHEMAS.names)).to_dicts()
+            found.extend(map(_schema, rows))
+    return tuple(sorted(found, key=attrgetter("first_seen_at")))
 
 
 def _schema(row: Mapping[str, Any]) -> EventSchema:

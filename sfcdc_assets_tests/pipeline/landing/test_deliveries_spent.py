@@ -29,7 +29,6 @@ from sfcdc_assets.landing.poll_timeouts import POLL, TICK
 from sfcdc_assets.runtime.progress import EventsDelivered, Fact, observing
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
-from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.pipeline.landing.test_event_landing import push
 from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
@@ -115,8 +114,13 @@ class Process:
             return error
         return None
 
-    def restart(self) -> None:
+    def end(self) -> None:
+        """End, and wait until the org has heard of it: what happens before that is sent, and charged, once more."""
         self.reader.drop()
+        self.org.wait_until_the_org_has_hung_up()
+
+    def restart(self) -> None:
+        self.end()
         self.reader = self._new()
 
 
@@ -265,7 +269,7 @@ def test_processes_that_are_killed_while_they_land_are_not_sent_the_same_events_
         raise KilledError
 
     process = begun(org)
-    process.reader.drop()
+    process.end()
     before = org.delivered
     org.update(1)
     with monkeypatch.context() as patch:
@@ -291,7 +295,7 @@ def test_processes_that_are_killed_while_they_land_are_not_sent_the_same_events_
 def test_processes_that_read_a_quiet_channel_side_by_side_do_not_count_as_ended(org: Stream) -> None:
     """As syncs of every minute do, each of which waits some minutes for the first answer."""
     process = begun(org)
-    process.reader.drop()
+    process.end()
     position = org.checkpoint().position
     beside = PendingEvents(
         org.checkpoint(), readings=READINGS, noted_at_ms=org.clock(), process=f"{gethostname()}:{os.getppid()}"
@@ -319,8 +323,7 @@ def test_deliveries_of_events_that_had_come_before_are_counted_and_what_waits_is
         assert (channel.pending, channel.pending_reason) == (3, "a defect")
     pass_time(org, 60)
     assert process.tick() is None
-    process.reader.drop()
-    eventually(lambda: org.server.service.open_streams == 0, "the org to hear of the end: till then it sends on")
+    process.end()
     repeats = 0
     for number in range(4):
         org.update(number)
@@ -328,7 +331,7 @@ def test_deliveries_of_events_that_had_come_before_are_counted_and_what_waits_is
         report = reader.land(POLL)
         repeats += report.repeats
         reader.drop()
-        eventually(lambda: org.server.service.open_streams == 0, "the org to hear of the end: till then it sends on")
+        org.wait_until_the_org_has_hung_up()
         assert report.deliveries - report.repeats == report.count == 1
     (channel,) = status_of(org.warehouse, load_settings()).channels
     assert channel.pending == 0

@@ -10,17 +10,23 @@ import pytest
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.delta.table_changes import Remembered
+from sfcdc_assets.lake.errors import TableDamaged
+from sfcdc_assets.lake.tables import schemas
 from sfcdc_assets.lake.tables.schemas import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Schemas, describe_of, schema_of_id
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import landing_of
 from sfcdc_assets.landing.land import LandingReport
+from sfcdc_assets.landing.poll_timeouts import POLL
+from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.schema_evolution.describe_cache import follow_describes
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
+from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.run_contexts import run_on
 
 pytestmark = pytest.mark.slow
@@ -152,3 +158,36 @@ def test_pauses_are_known_to_every_process_and_forgotten_with_the_first_answer(t
     Schemas(warehouse).add(in_vain=[subject], now_ms=now_ms)
     Schemas(warehouse).add(described={}, in_vain=[], now_ms=now_ms)
     assert not Schemas(warehouse).is_due(subject, now_ms)
+
+
+@pytest.mark.parametrize("channel", [CHANNEL, "/event/Order_Event__e", "/topic/Energetic"])
+def test_damaged_files_of_schemas_keep_no_event_from_landing_and_the_org_is_asked_for_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, channel: str
+) -> None:
+    def change(number: int) -> None:
+        org.update(number, Name=f"Name {number}")
+        org.server.publisher.publish("Order_Event__e", {"Order_Number__c": str(number)})
+
+    def land() -> int:
+        """By a process that was begun just now."""
+        monkeypatch.setattr(schemas, "_FILES", {})
+        monkeypatch.setattr(schemas, "_READ", Remembered(10))
+        with Poller(org.warehouse, org.connected, SETTLE, POLL) as poller:
+            return poller.land(channel).count
+
+    with stream(tmp_path, records=5) as org:
+        topic = {"Name": "Energetic", "Query": "SELECT Id, Name FROM Account", "ApiVersion": 52.0}
+        org.server.cometd.topics.push_topics.create(topic)
+        land()
+        change(1)
+        assert land() == 1
+        for file in (org.warehouse.folder / "schemas").glob("*.parquet"):
+            file.write_bytes(b"no Parquet file")
+        clock.sleep(60)
+        change(2)
+        assert land() == 1
+        rows = org.landed() if channel == CHANNEL else landed_rows(org.warehouse, channel)
+        assert [row["position"] for row in rows] == [1, 2]
+        assert all(row.get("_problem") is None for row in rows)
+        with pytest.raises(TableDamaged):
+            Schemas(org.warehouse)

@@ -6,17 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sfcdc_assets.change_events.privacy import FieldPattern, Privacy
 from sfcdc_assets.event_channels.event_rows import event_rows, missing_columns
 from sfcdc_assets.event_channels.generic_event import GenericReader
 from sfcdc_assets.event_channels.payload_schema import read_payload_schema
+from sfcdc_assets.event_channels.typed_event import NotKnownYet, TypedEvent, read_event
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.maintenance.pack import Packing, pack
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing import retype_events as module
-from sfcdc_assets.landing.retype_events import NothingLanded, TypedAgain, type_again
+from sfcdc_assets.landing.retype_events import NothingLanded, TypedAgain, type_again, type_waiting
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
@@ -152,3 +155,72 @@ def test_events_that_land_and_files_that_are_packed_meanwhile_are_neither_lost_n
 def test_a_channel_of_which_nothing_landed_is_named(tmp_path: Path) -> None:
     with pytest.raises(NothingLanded, match="/u/Orders: no event has landed"):
         type_again(Warehouse(str(tmp_path / "warehouse")), CHANNEL, reader(tmp_path, 'id = "string"'))
+
+
+class Partly:
+    """Reads as another reader does, but for the events that have a word in them, of which nothing is known now."""
+
+    own_columns = pa.schema([])
+
+    def __init__(self, by: GenericReader, word: bytes, *, keeps_unread: bool = True) -> None:
+        self.keeps_unread = keeps_unread
+        self._by, self._word = by, word
+
+    def read(self, event: DeliveredEvent) -> TypedEvent:
+        if self._word in event.payload:
+            raise NotKnownYet(CHANNEL, "the schema")
+        return self._by.read(event)
+
+
+def land_untyped(warehouse: Warehouse, *payloads: object) -> None:
+    """One commit of events that wait to be typed."""
+    table = EventTable.open_or_create(warehouse, CHANNEL)
+    first = table.last_position(CHANNEL) + 1
+    events = [delivered(first + number, payload) for number, payload in enumerate(payloads)]
+    typed = [read_event(Partly(GenericReader("Orders", None, Privacy()), b""), event) for event in events]
+    rows = event_rows(CHANNEL, first, events, typed, table.table.schema)
+    last = first + len(events) - 1
+    table.land(rows, StreamCheckpoint(CHANNEL, last, last, ResumePoint(events[-1].replay_id, 1)), "", 1)
+
+
+@pytest.mark.parametrize("keeps_unread", [True, False], ids=["", "a rule of privacy was made about them since"])
+def test_an_event_that_waits_still_keeps_no_other_one_waiting(tmp_path: Path, keeps_unread: bool) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    land_untyped(warehouse, {"id": "first"}, {"id": "unknown"}, {"id": "last"})
+    by = reader(tmp_path, 'id = "string"')
+    assert type_waiting(warehouse, CHANNEL, Partly(by, b"unknown", keeps_unread=keeps_unread)) == 2
+    assert [row["id"] for row in rows(warehouse)] == ["first", None, "last"]
+    assert type_waiting(warehouse, CHANNEL, by) == 0
+    assert [row["id"] for row in rows(warehouse)] == ["first", "unknown", "last"]
+
+
+@pytest.mark.parametrize("keeps_unread", [True, False], ids=["", "with a rule of privacy"])
+def test_what_is_typed_already_is_not_taken_back_where_it_cannot_be_read_now(
+    tmp_path: Path, keeps_unread: bool
+) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    land(warehouse, GenericReader("Orders", None, Privacy()), {"id": "A"}, {"id": "B"})
+    by = reader(tmp_path, 'id = "string"')
+    done = type_again(warehouse, CHANNEL, Partly(by, b"A", keeps_unread=keeps_unread))
+    assert done == TypedAgain(rows=2, changed=1, files=1, unknown=1)
+    assert [(row["id"], row["_problem"]) for row in rows(warehouse)] == [(None, None), ("B", None)]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_damaged_file_keeps_no_event_of_other_files_waiting(tmp_path: Path, is_first: bool) -> None:
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    land_untyped(warehouse, {"id": "A"})
+    (first,) = files(warehouse)
+    land_untyped(warehouse, {"id": "B"})
+    damaged, other = (first, "B") if is_first else (max(files(warehouse) - {first}), "A")
+    whole = (warehouse.folder / NAME / damaged).read_bytes()
+    (warehouse.folder / NAME / damaged).write_bytes(b"no Parquet file")
+    by = reader(tmp_path, 'id = "string"')
+    with pytest.raises(TableDamaged):
+        type_waiting(warehouse, CHANNEL, by)
+    table = EventTable.open(warehouse, CHANNEL)
+    assert table is not None
+    assert table.table.read_files(list(files(warehouse) - {damaged}), ["id"])["id"].to_pylist() == [other]
+    (warehouse.folder / NAME / damaged).write_bytes(whole)
+    assert type_waiting(warehouse, CHANNEL, by) == 0
+    assert [row["id"] for row in rows(warehouse)] == ["A", "B"]

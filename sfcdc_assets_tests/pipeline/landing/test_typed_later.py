@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.cli.local_dagster.drive import sync_channels
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.event_channels.tables.fold import fold_topic
 from sfcdc_assets.event_channels.typed_event import EventReader, NotKnownYet
 from sfcdc_assets.lake.delta.table import Table
+from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.tables.event_table import EventTable
 from sfcdc_assets.lake.tables.push_topic_state import PushTopicState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing import event_landing
+from sfcdc_assets.landing import event_landing, retype_events
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import TICK, PollTimeouts
 from sfcdc_assets.landing.retype_events import type_waiting
+from sfcdc_assets.landing.run_lander import land_by
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.org_connection import connect
@@ -33,6 +36,8 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
+
+pytestmark = pytest.mark.slow
 
 TOPIC, ORDERS = "/topic/Energetic", "/event/Order_Event__e"
 QUICK = PollTimeouts(first_answer=5.0, quiet=0.3, budget=20.0)
@@ -57,7 +62,7 @@ def land(org: Stream, channel: str) -> LandingReport:
     with connect(load_settings()) as connected:
         reader = ChannelReader(org.warehouse, connected, channel, SETTLE)
         try:
-            return reader.land(QUICK)
+            return land_by(reader, QUICK, None)
         finally:
             reader.drop()
 
@@ -182,6 +187,7 @@ def test_what_waits_is_typed_by_the_process_that_landed_it_with_the_next_event_t
     clock.sleep(60)
     org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "2"})
     reader.land(QUICK)
+    reader.type_waiting()
     assert [row["Order_Number__c"] for row in rows(org, ORDERS)] == ["1", "2"]
 
 
@@ -197,6 +203,34 @@ def test_bytes_that_settings_of_privacy_forbid_to_keep_wait_in_the_org(
     clock.sleep(HOUR)
     assert land(org, ORDERS).count == 1
     assert "Order_Number__c" not in rows(org, ORDERS)[0]
+
+
+@pytest.mark.parametrize("channel", [TOPIC, ORDERS])
+def test_one_sync_types_and_folds_what_an_earlier_one_landed_untyped_though_nothing_new_comes(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, channel: str
+) -> None:
+    def sync() -> None:
+        with instance_in_memory() as instance:
+            sync_channels(instance, until_caught_up=False, report=lambda _: None)
+
+    monkeypatch.setenv("SFCDC_CHANNELS", channel)
+    sync()
+    settings = org.org.settings
+    org.org.settings = replace(settings, daily_api_requests=1)
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.update(1, AnnualRevenue=12)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    sync()
+    assert untyped_from(org, channel) == 1
+    org.server.faults.disarm()
+    org.org.settings = settings
+    clock.sleep(26 * HOUR)
+    sync()
+    (row,) = rows(org, channel)
+    assert row["_problem"] is None
+    assert untyped_from(org, channel) == 0
+    state = PushTopicState.open(org.warehouse, "Energetic")
+    assert (state.applied(TOPIC) if state else 0) == (1 if channel == TOPIC else 0)
 
 
 # -- while no event can come
@@ -301,3 +335,101 @@ def test_what_fails_while_events_are_typed_is_nobody_elses_and_is_tried_again_af
     clock.sleep(300)
     reader.type_waiting()
     assert untyped_from(org, ORDERS) == 0
+
+
+# -- what is wrong on our side
+
+
+@pytest.mark.parametrize("is_restarted", [True, False], ids=["by a new process", "by the process that landed it"])
+def test_what_cannot_be_typed_for_a_reason_of_ours_stops_no_landing_and_is_tried_after_growing_pauses(
+    org: Stream, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    assert reader.land(QUICK).count == 1
+    org.server.faults.disarm()
+    clock.sleep(HOUR)
+    if is_restarted:
+        org.disown(reader)
+        reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
+    tried: list[str] = []
+
+    def fails(_: object, channel: str, *__: object) -> None:
+        tried.append(channel)
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retype_events, "_type_file", fails)
+        for number in range(2, 17):
+            clock.sleep(120)
+            org.server.publisher.publish("Order_Event__e", {"Order_Number__c": str(number)})
+            assert reader.land(QUICK).count == 1
+            reader.type_waiting()
+    assert 5 <= len(tried) <= 12, "in half an hour"
+    clock.sleep(300)
+    reader.type_waiting()
+    assert [row["Order_Number__c"] for row in rows(org, ORDERS)] == [str(number) for number in range(1, 17)]
+    assert untyped_from(org, ORDERS) == 0
+
+
+def test_an_event_that_another_process_has_typed_is_known_when_it_is_published_again(org: Stream) -> None:
+    reader = org.adopt(ChannelReader(org.warehouse, org.connected, ORDERS, SETTLE))
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.faults.arm(Fault.DUPLICATE, after=1)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    assert reader.land(QUICK).count == 1
+    org.server.faults.disarm()
+    clock.sleep(60)
+    with connect(load_settings()) as connected:
+        ChannelReader(org.warehouse, connected, ORDERS, SETTLE).type_waiting()
+    assert untyped_from(org, ORDERS) == 0
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "2"})
+    reader.land(QUICK)
+    reader.land(QUICK)
+    assert [row["Order_Number__c"] for row in rows(org, ORDERS)] == ["1", "2"]
+
+
+@pytest.mark.parametrize("is_noted_first", [True, False], ids=["noted first", "landed first"])
+def test_an_event_that_lands_to_wait_is_not_passed_over_by_who_notes_just_then_that_all_are_typed(
+    org: Stream, is_noted_first: bool
+) -> None:
+    org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    assert land(org, ORDERS).count == 1
+    landing, noting = (EventTable.open(org.warehouse, ORDERS) for _ in range(2))
+    assert landing is not None
+    assert noting is not None
+    after = replace(landing.checkpoint(ORDERS), position=2, complete_position=2)
+    steps: list[Callable[[], None]] = [
+        lambda: landing.land(landing.table.schema.empty_table(), after, "", 1),
+        lambda: noting.note_typed(ORDERS, 0),
+    ]
+    first, second = reversed(steps) if is_noted_first else steps
+    first()
+    with pytest.raises(ConcurrentCommit):
+        second()
+
+
+@pytest.mark.parametrize("was_typed", [True, False], ids=["typed", "waiting to be typed"])
+def test_a_damaged_file_keeps_no_new_event_from_landing_and_what_other_files_have_is_known(
+    org: Stream, was_typed: bool
+) -> None:
+    if not was_typed:
+        org.server.faults.arm(Fault.SCHEMA_REFUSED, 10**6)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "1"})
+    assert land(org, ORDERS).count == 1
+    (damaged,) = (org.warehouse.folder / "platform_events" / "Order_Event__e").glob("*.parquet")
+    org.server.faults.arm(Fault.DUPLICATE, after=1)
+    org.server.publisher.publish("Order_Event__e", {"Order_Number__c": "2"})
+    assert land(org, ORDERS).count == 1
+    damaged.write_bytes(b"no Parquet file")
+    org.server.faults.disarm()
+    for number in (3, 4):
+        clock.sleep(60)
+        org.server.publisher.publish("Order_Event__e", {"Order_Number__c": str(number)})
+        assert land(org, ORDERS).count == 1
+    table = EventTable.open(org.warehouse, ORDERS)
+    assert table is not None
+    kept = [file.path for file in table.table.files() if file.path != damaged.name]
+    assert sorted(table.table.read_files(kept, ["position"])["position"].to_pylist()) == [2, 3, 4]

@@ -33,7 +33,7 @@ from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings
 from sfcdc_assets.lake.store.poll_notes import read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.org_connection.org_connection import connect
@@ -218,10 +218,10 @@ class WholeOrg:
         self._change()
         warehouse, chosen = Warehouse(str(self.pipeline.warehouse)), self.dice.sample(self.polled, k=AUDITED)
         channels = dict.fromkeys(chosen, POLLED) | {self.dice.choice(self.streamed): CHANNEL}
-        with connect(load_settings()) as connected, Poller(warehouse, connected, math.inf, NOW) as poller:
+        with connect(load_settings()) as connected, Poller(warehouse, connected, math.inf, NOW_ALL) as poller:
             reports = audit(run_on(warehouse, connected), channels, poller, rounds=1)
         now = self.pipeline.org.clock()
-        for entity in self.polled:  # a process that begins asks all of them
+        for entity in self.polled:  # all were asked
             self.figures.ages += [(now - at) / 1000 for at in self.waiting.pop(entity, ())]
         found = [str(each) for report in reports for each in report.differences]
         assert not found, found[:5]

@@ -10,7 +10,7 @@ from typing import Any
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.landing.run_lander import Poller
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.reconciliation.audit import audit
@@ -72,7 +72,7 @@ def test_each_object_is_asked_after_it_was_compared_though_all_were_asked_a_mome
 ) -> None:
     org.sync()
     warehouse = Warehouse(str(org.warehouse))
-    with connect(load_settings()) as connected, Poller(warehouse, connected, 0.0, NOW) as poller:
+    with connect(load_settings()) as connected, Poller(warehouse, connected, 0.0, NOW_ALL) as poller:
         run = run_on(warehouse, connected)
         reports = audit(run, dict.fromkeys(OBJECTS, POLLED), Meanwhile(poller, org), rounds=0)
     assert {each.entity: len(each.differences) for each in reports} == dict.fromkeys(OBJECTS, 0)

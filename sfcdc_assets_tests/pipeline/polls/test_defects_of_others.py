@@ -15,7 +15,7 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.lake.store.poll_notes import note_polls, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.covered_time import CoveredTime
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
@@ -46,7 +46,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedPipelin
         dict.fromkeys(
             ["Account", "Campaign", "Contact", "Lead", "Case", "Contract", "CurrencyType", "DatedConversionRate"], 6
         )
-        | {"CampaignMember": 40}
+        | {"CampaignMember": 80}
     )
     with pytest.MonkeyPatch.context() as patch:
         only_settings_of_tests(patch)
@@ -231,7 +231,7 @@ def test_a_change_made_while_a_poll_is_applied_is_behind_no_clock_of_ours(
     with monkeypatch.context() as patch:
         patch.setattr(clock, "now_ms", lambda: now_ms() + 3_600_000)
         with connect(load_settings()) as connected:
-            PolledReader(Warehouse(str(org.warehouse)), connected).land(NOW)
+            PolledReader(Warehouse(str(org.warehouse)), connected).land(NOW_ALL)
         with org.org.transaction() as work:
             work.update("Case", second, {"Subject": "after the poll, before it is applied"})
         org.sync()
@@ -288,10 +288,10 @@ def test_records_that_vanish_by_the_dozen_are_not_believed_to_be_gone_before_a_p
     org: EmulatedPipeline,
 ) -> None:
     """All pollers: a lost permission looks as if all had been deleted."""
-    gone = ids(org.org, "CampaignMember")[:30]
-    with org.org.transaction() as work:
-        for each in gone:
-            work.delete("CampaignMember", each)
+    gone = thirty_members_less(org)
+    org.server.rest_faults.arm(
+        RestFault.REFUSED, 100, path="/sobjects/CampaignMember/deleted", code="EXCEEDED_ID_LIMIT"
+    )
     a_day_later(org)
     rows = org.rows("CampaignMember")
     assert not any(rows[each]["_is_deleted"] for each in gone)
@@ -301,6 +301,41 @@ def test_records_that_vanish_by_the_dozen_are_not_believed_to_be_gone_before_a_p
         org.sync()
         org.org.clock.sleep(1000)
     assert all(org.rows("CampaignMember")[each]["_is_deleted"] for each in gone)
+
+
+def test_records_that_vanish_by_the_dozen_are_gone_where_the_org_lists_them_as_deleted_and_shows_none(
+    org: EmulatedPipeline,
+) -> None:
+    """A purge or a change of owners is routine, and two witnesses agree."""
+    gone = thirty_members_less(org)
+    a_day_later(org)
+    assert all(org.rows("CampaignMember")[each]["_is_deleted"] for each in gone)
+    assert "accept" not in sfcdc("status").stdout
+
+
+def test_records_of_an_object_whose_file_says_so_may_vanish_by_the_dozen(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Shares: those of all records that get another owner are replaced, and the org lists none as deleted."""
+    (tmp_path / "AccountShare.toml").write_text("vanish_percent = 100", encoding="utf-8")
+    monkeypatch.setenv("SFCDC_POLL_OBJECTS", str(tmp_path))
+    monkeypatch.setenv("SFCDC_VANISH_ROWS", "2")
+    user = ids(org.org, "User")[0]
+    with org.org.transaction() as work:
+        for each in ids(org.org, "Account"):
+            work.update("Account", each, {"OwnerId": user})
+    a_day_later(org)
+    living = {each for each, row in org.rows("AccountShare").items() if not row["_is_deleted"]}
+    assert living == set(ids(org.org, "AccountShare"))
+
+
+def thirty_members_less(pipeline: EmulatedPipeline) -> list[str]:
+    """Members of campaigns are deleted at once, and their Ids returned."""
+    gone = ids(pipeline.org, "CampaignMember")[:30]
+    with pipeline.org.transaction() as work:
+        for each in gone:
+            work.delete("CampaignMember", each)
+    return gone
 
 
 def test_a_currency_that_the_org_lists_as_deleted_and_only_deactivated_stays_with_its_rates(

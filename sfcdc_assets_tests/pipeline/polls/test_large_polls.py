@@ -15,7 +15,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.object_comparison import MOST_MS, ComparisonTooLong, ObjectComparison, takes_a_job
 from sfcdc_assets.landing.poll_budget import PollBudget
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.polls.polled_org import last_reading, read_rows, reading, rename
@@ -89,6 +89,29 @@ def test_a_flood_takes_a_page_of_each_tick_that_has_no_more_time_and_others_are_
     org.assert_equal_to_the_org(["Opportunity", "Case"])
 
 
+def test_the_one_record_that_a_job_changed_under_pages_of_mere_stamps_is_all_that_is_read_though_the_poll_breaks_off(
+    org: EmulatedPipeline,
+) -> None:
+    org.org.clock.sleep(4000)
+    changed = sorted(ids(org.org, "Opportunity"))[PAGE + 7]
+    with org.org.database.transaction():  # as a job does, which stamps all records alike
+        org.org.store.update(org.org.definitions["Opportunity"], changed, {"NextStep": "among thousands of stamps"})
+    org.org.stamp_all("Opportunity")
+    org.org.clock.sleep(100)
+    with reading(org) as (reader, _, warehouse):
+        before = last_reading(warehouse, "Opportunity")
+        reader.land(SHORT)
+        assert read_poll_notes(warehouse)["Opportunity"].has_more
+    with reading(org) as (reader, _, warehouse):
+        for _ in range(4):
+            if not read_poll_notes(warehouse)["Opportunity"].has_more:
+                break
+            reader.land(SHORT)
+        assert read_rows(warehouse, "Opportunity", before) == [changed]
+    org.sync()
+    assert org.rows("Opportunity")[changed]["NextStep"] == "among thousands of stamps"
+
+
 def test_pages_that_hold_nothing_new_are_not_read_again_by_each_tick(org: EmulatedPipeline) -> None:
     """All of a flood was read, and lies in the time that each poll reads again."""
     rename(org, "Opportunity", MANY, "read, and read again")
@@ -110,11 +133,11 @@ def test_a_sync_that_had_no_room_for_all_pages_says_which_object_waits(
     asked = PollBudget.has_room
     with monkeypatch.context() as patch, reading(org) as (reader, _, warehouse):
         patch.setattr(PollBudget, "has_room", lambda self, requests: asked(self, requests) and requests < 2)
-        reader.land(NOW)
+        reader.land(NOW_ALL)
         waiting = read_ledger(warehouse).postponed[POLLS].objects
         assert waiting == ("Opportunity",)
     with reading(org) as (reader, _, warehouse):
-        reader.land(NOW)
+        reader.land(NOW_ALL)
         assert POLLS not in read_ledger(warehouse).postponed
     org.sync()
     org.assert_equal_to_the_org(["Opportunity"])
@@ -134,7 +157,7 @@ def test_an_org_that_gives_up_on_a_poll_is_asked_for_the_changes_of_less_time_un
     org.org.clock.sleep(900)
     with org_that_gives_up_on(org, PAGE // 2), reading(org) as (reader, _, warehouse):
         before, of_case = last_reading(warehouse, "Opportunity"), last_reading(warehouse, "Case")
-        reader.land(NOW if once else TICK)
+        reader.land(NOW_ALL if once else TICK)
         assert len(read_rows(warehouse, "Case", of_case)) == 1
         if not once:
             assert "QUERY_TIMEOUT" in str(note_of(org).error)
@@ -155,7 +178,7 @@ def test_records_of_one_second_that_the_org_gives_up_on_are_a_failure_with_pause
     rename(org, "Opportunity", MANY, "of one second")
     org.org.clock.sleep(100)
     with org_that_gives_up_on(org, PAGE), reading(org) as (reader, _, warehouse):
-        reader.land(NOW)
+        reader.land(NOW_ALL)
         note = read_poll_notes(warehouse)["Opportunity"]
         assert (note.failures, note.has_more) == (1, False)
         assert "QUERY_TIMEOUT" in str(note.error)

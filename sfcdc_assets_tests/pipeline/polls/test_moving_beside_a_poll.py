@@ -61,7 +61,7 @@ def test_no_event_is_taken_for_known_by_a_poll_that_ends_after_its_object_got_in
         pipeline.org.clock.sleep(1000)
         reader.on_events = move
         reader.land(TICK)
-        assert failed_polls(warehouse, 0) == {}
+        assert failed_polls(warehouse) == {}
     rename(pipeline, MOVED, 2, "told by an event")
     pipeline.org.clock.sleep(60)
     pipeline.sync()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
-from sfcdc_assets.lake.store.poll_notes import read_poll_notes
+from sfcdc_assets.lake.store.notes import remove_note
+from sfcdc_assets.lake.store.poll_notes import PATH, read_poll_notes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.landing.poll_timeouts import TICK
@@ -108,7 +109,7 @@ def test_an_object_that_was_refused_once_is_asked_again_which_transactions_are_o
     with reading(org) as (_, connected, _):
         covered = CoveredTime(connected)
         assert covered.ask(["Case"]) > 0
-        org.server.rest_faults.arm(RestFault.REFUSED, path="/sobjects/Case/updated", code="EXCEEDED_ID_LIMIT")
+        org.server.rest_faults.arm(RestFault.REFUSED, 2, path="/sobjects/", code="EXCEEDED_ID_LIMIT")
         assert covered.ask(["Case"]) == 0
         assert covered.ask(["Case"]) > 0
         org.server.rest_faults.arm(RestFault.REFUSED, 9, path="/sobjects/Case/updated", code="EXCEEDED_ID_LIMIT")
@@ -116,3 +117,32 @@ def test_an_object_that_was_refused_once_is_asked_again_which_transactions_are_o
         before = connected.session.calls
         assert covered.ask(["Case", "Lead"]) > 0
         assert connected.session.calls == before + 1, "another object is asked first"
+
+
+def test_where_no_object_that_is_due_says_which_transactions_are_open_users_do(org: EmulatedPipeline) -> None:
+    shares = ["AccountShare", "CaseShare", "LeadShare", "OpportunityShare"]
+    with reading(org) as (_, connected, _):
+        covered = CoveredTime(connected)
+        assert covered.ask(shares) > 0
+        before = connected.session.calls
+        assert covered.ask(list(reversed(shares))) > 0
+        assert connected.session.calls == before + 1, "the one that answered is asked first"
+
+
+def test_what_was_open_while_the_notes_of_polls_were_lost_is_read(org: EmulatedPipeline) -> None:
+    org.sync()
+    org.org.clock.sleep(1000)
+    first, *_ = ids(org.org, "Lead")
+    held = org.org.long_transactions.begin()
+    held.update("Lead", first, {"Description": "open while a poll was made whose note is lost"})
+    org.org.clock.sleep(LONG)
+    with reading(org) as (reader, _, warehouse):
+        with org.org.transaction() as work:
+            work.update("Lead", ids(org.org, "Lead")[-1], {"Description": "seen by that poll"})
+        org.org.clock.sleep(60)
+        assert reader.land(TICK).events["Lead"]
+        remove_note(warehouse, PATH)
+    held.commit()
+    org.org.clock.sleep(60)
+    org.sync()
+    org.assert_equal_to_the_org(["Lead"])

@@ -23,8 +23,8 @@ from sfcdc_assets.lake.store.poll_notes import PATH, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.object_poll import ObjectPoll, SeenRecords
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords
+from sfcdc_assets.landing.poll_timeouts import NOW, NOW_ALL, TICK
 from sfcdc_assets.orchestration.jobs import SYNC, build_jobs, build_layers_job
 from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
 from sfcdc_assets.org_connection.whole_object import read_pages, start
@@ -116,7 +116,7 @@ def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: Em
         rename(org, entity, 1, "not quiet, so it is due in each interval")
     org.org.clock.sleep(60)
     with reading(org) as (reader, connected, _):
-        reader.land(NOW)  # which asks all
+        reader.land(NOW_ALL)  # which asks all
         org.org.clock.sleep(1000)
         before = connected.session.calls
         rename(org, "Lead", 2, "one request")
@@ -129,6 +129,37 @@ def test_three_objects_are_asked_in_one_request_and_none_before_its_time(org: Em
         assert connected.session.calls == before
 
 
+def test_who_comes_once_asks_what_is_due_and_everything_where_it_catches_up(org: EmulatedPipeline) -> None:
+    rename(org, "Lead", 1, "due")
+    org.org.clock.sleep(60)
+    with reading(org) as (reader, _, _):
+        assert reader.land(NOW).events["Lead"]
+    rename(org, "Lead", 1, "a minute later")
+    org.org.clock.sleep(30)
+    with reading(org) as (reader, connected, _):
+        assert reader.land(NOW).count == 0
+        assert connected.session.calls <= 2, "the token, and the list of the org's objects"
+    with reading(org) as (reader, _, _):
+        assert reader.land(NOW_ALL).events["Lead"] == 1
+
+
+def test_a_sync_fails_as_long_as_an_object_cannot_be_polled_also_while_nobody_asks_it(
+    org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    org.org.clock.sleep(4000)
+
+    def refused(*_: object, **__: object) -> Polled:
+        raise QueryRefused("SELECT", 400, "UNKNOWN_EXCEPTION", "An unexpected error occurred")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectPoll, "land", refused)
+        assert sfcdc("sync").exit_code == 1
+    found = sfcdc("sync")
+    assert (found.exit_code, "Lead: " in found.output) == (1, True)
+    org.org.clock.sleep(4000)
+    assert sfcdc("sync").exit_code == 0
+
+
 def test_objects_that_are_not_among_the_wanted_entities_are_not_asked_until_they_are(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,10 +168,10 @@ def test_objects_that_are_not_among_the_wanted_entities_are_not_asked_until_they
     org.org.clock.sleep(60)
     monkeypatch.setenv("SFCDC_ENTITIES", "case")
     with reading(org) as (reader, _, _):
-        assert reader.land(NOW).events == {"Case": 2}
+        assert reader.land(NOW_ALL).events == {"Case": 2}
     monkeypatch.delenv("SFCDC_ENTITIES")
     with reading(org) as (reader, _, _):
-        assert reader.land(NOW).events["Lead"] == 2
+        assert reader.land(NOW_ALL).events["Lead"] == 2
 
 
 def test_what_was_read_before_is_no_news_to_this_process_nor_to_the_next(org: EmulatedPipeline) -> None:
@@ -291,7 +322,7 @@ def test_what_a_job_changed_and_changed_back_before_a_run_applied_it_is_as_in_th
                 org.org.store.set_all(definition, definition.fields_by_name["Description"], value)
             org.org.stamp_all("Case")
             org.org.clock.sleep(100)
-            reader.land(NOW)
+            reader.land(NOW_ALL)
     org.sync()
     living = [row for row in org.rows("Case").values() if not row["_is_deleted"]]
     assert {row["Description"] for row in living} == {"as people left it"}

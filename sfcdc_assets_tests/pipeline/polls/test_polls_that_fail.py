@@ -17,7 +17,7 @@ from sfcdc_assets.lake.tables.snapshots import READ_OF_COLUMNS, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.hard_deletes import HardDeletes
 from sfcdc_assets.landing.object_poll import ObjectPoll
-from sfcdc_assets.landing.poll_timeouts import NOW, TICK
+from sfcdc_assets.landing.poll_timeouts import NOW_ALL, TICK
 from sfcdc_assets.landing.polled_reader import PolledReader
 from sfcdc_assets.notices.looks import look_for
 from sfcdc_assets.notices.outbox import Outbox
@@ -97,7 +97,7 @@ def test_an_object_whose_polls_fail_is_late_to_everybody_who_looks_until_it_is_p
     with monkeypatch.context() as patch:
         patch.setenv("SFCDC_POLL", "Case")
         with connect(load_settings()) as connected:
-            PolledReader(warehouse, connected).land(NOW)
+            PolledReader(warehouse, connected).land(NOW_ALL)
         assert late() == [[], [], []], "nobody polls it any more"
     org.sync()
     assert late() == [[], [], []]
@@ -117,16 +117,16 @@ def test_changes_that_were_read_while_nothing_could_be_written_are_written_by_a_
         raise WarehouseNotWritable(str(org.warehouse), "no space left on device")
 
     with reading(org) as (reader, _, warehouse):
-        reader.land(NOW)
+        reader.land(NOW_ALL)
         last = last_reading(warehouse, "Case")
         rename(org, "Case", 2, "read while the disk was full")
         org.org.clock.sleep(4000)
         with monkeypatch.context() as patch:
             patch.setattr(Snapshots, "add_poll", no_room)
             with pytest.raises(WarehouseNotWritable):
-                reader.land(NOW)
+                reader.land(NOW_ALL)
         org.org.clock.sleep(4000)
-        reader.land(NOW)
+        reader.land(NOW_ALL)
         assert read_rows(warehouse, "Case", last) == sorted(ids(org.org, "Case")[:2])
 
 
@@ -230,7 +230,7 @@ def test_a_poll_that_finds_a_field_gone_ends_it_in_the_table_of_fields(org: Emul
     org.sync()
     org.org.setup.drop_field("Case", "Left__c")
     with reading(org) as (reader, _, _warehouse):
-        reader.land(NOW)
+        reader.land(NOW_ALL)
     (field,) = (row for row in org.scan("fields") if row["name"] == "Left__c")
     assert field["_valid_to"] is not None
 
