@@ -273,6 +273,7 @@ def test_a_poll_takes_what_is_on_its_way_before_it_ends_and_each_poll_pays_its_f
         for number in range(250):
             weather.update(number % 40)
         weather.poll()
+        weather.wait_until_the_org_has_hung_up()  # what it sends meanwhile is charged once more
     assert len(weather.landed()) == 750
     assert weather.delivered == 752
 
