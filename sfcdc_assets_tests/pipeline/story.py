@@ -15,7 +15,7 @@ import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.serving.server import EmulatorServer
-from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import POLL
@@ -59,7 +59,7 @@ def go_on(pipeline: EmulatedPipeline, patch: pytest.MonkeyPatch) -> None:
     settings = {**SPARK_OF_TESTS, **pipeline.server.client_environment(), "SFCDC_WAREHOUSE": str(pipeline.warehouse)}
     for name, value in {**settings, "SFCDC_VISIBILITY_SECONDS": VISIBILITY_SECONDS}.items():
         patch.setenv(name, value)
-    patch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    patch.setattr(open_suspect, "FIRST_PAUSE_MS", 0)
     pipeline.server.faults.disarm()
     pipeline.server.rest_faults.disarm()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LONGEST_LAG_MS, quiet
 
@@ -15,7 +15,7 @@ from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LONGEST_LAG_MS,
 def test_the_loser_of_a_merge_is_read_back_and_says_so_and_a_mass_delete_is_not(
     make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(open_suspect, "FIRST_PAUSE_MS", 0)
     pipeline = make_pipeline("Account", records=12)
     pipeline.sync()
     master, first, second, deleted, touched, *others = ids(pipeline.org, "Account")

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from sfcdc_assets.cli.local_dagster.local_runs import RunFailed
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.faults.rest_faults import RestFault
-from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.org_reads import read_back, stale_reads
@@ -170,7 +170,7 @@ def test_a_refused_read_leaves_the_entry_with_its_reason_and_everything_else_flo
 def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
     org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 3_000_000)
+    monkeypatch.setattr(open_suspect, "FIRST_PAUSE_MS", 3_000_000)
     org.server.rest_faults.arm(RestFault.REQUEST_LIMIT, 100, path=RETRIEVE)
     gap(org, "Account", some(org, 1)[0], Name="not at once")
     requests = Requests(org.server, monkeypatch)
@@ -181,7 +181,7 @@ def test_after_a_refusal_the_org_is_left_alone_until_the_pause_is_over(
     assert {outcome.jobs for outcome in outcomes} == {()}
     assert "read back after their pause: 1 of Account" in outcomes[-1].said
     assert [path for path in requests.take_all() if RETRIEVE in path] == []
-    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(open_suspect, "FIRST_PAUSE_MS", 0)
     org.sync()
     assert_healed(org)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.stepwise import connected
 from sfcdc_assets_tests.pipeline.version_checks import in_order
@@ -15,7 +15,7 @@ from sfcdc_assets_tests.pipeline.version_checks import in_order
 def test_an_update_of_a_record_that_a_snapshot_did_not_show_reads_it_back(
     make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(open_suspect, "FIRST_PAUSE_MS", 0)
     pipeline = make_pipeline("Account", records=15)
     pipeline.org.hidden_objects.add("PermissionSetAssignment")
     with connected(pipeline) as copy:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
-from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LEDGER, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.story import RETRIEVE, Requests
@@ -22,7 +22,7 @@ SPOILED = {"refused by the org": (), "a number that is none": ("NumberOfEmployee
 
 @pytest.fixture
 def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
-    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", FIRST_PAUSE_MS)
+    monkeypatch.setattr(open_suspect, "FIRST_PAUSE_MS", FIRST_PAUSE_MS)
     with quiet(tmp_path, monkeypatch, records=40) as life:
         life.sync()
         yield life

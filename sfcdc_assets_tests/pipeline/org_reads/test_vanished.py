@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
-from sfcdc_assets.lake.tables import gap_reconciliation
+from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.org_reads import vanished
 from sfcdc_assets.org_reads.vanished import NothingToAccept, RowsVanished, accept
@@ -28,7 +28,7 @@ RECORDS = 40
 @pytest.fixture
 def copy(make_pipeline: Callable[..., EmulatedPipeline], monkeypatch: pytest.MonkeyPatch) -> Iterator[Copy]:
     """A table of 40 rows that equals the org; the org's permission sets are not known, so thresholds alone help."""
-    monkeypatch.setattr(gap_reconciliation, "FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(open_suspect, "FIRST_PAUSE_MS", 0)
     pipeline = make_pipeline("Account", records=RECORDS)
     pipeline.org.hidden_objects.add("PermissionSetAssignment")
     with connected(pipeline) as copy:
