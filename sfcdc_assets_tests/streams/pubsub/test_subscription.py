@@ -63,10 +63,10 @@ def test_a_silence_of_which_nobody_asked_for_more_is_no_silence_of_the_stream(co
     clock = SimulatedClock()
     client = connect([Events(numbered(1, 100)), Asked(200), Silence()])
     with using(clock), closing(subscribe(client)) as subscription:
-        subscription.take(0.0)
+        received = subscription.take(0.0)  # the first response may be there as fast as that
         eventually(lambda: subscription.responses == 1, "the first response")
         clock.advance(60_000)
-        received = subscription.take(0.0)
+        received = received or subscription.take(0.0)
         assert received is not None
         assert len(received.events) == 100
         assert subscription.quiet_for() == 0.0
