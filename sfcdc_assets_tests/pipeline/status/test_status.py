@@ -15,12 +15,14 @@ from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime.clock import using
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.metrics import metrics_text
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.apply.many_entities import BEGUN_MS, CHANNEL, EVENTS, Entities, catch_up
 from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 NAMES = ("First__c", "Second__c")
 LAYERS = ("snapshot", "text_fields", "gap_reconciliation", "history", "current_state")
@@ -38,8 +40,9 @@ def entities(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Entities:
     return made
 
 
-def status(of: Entities, now_ms: int | None = None) -> dict[str, Any]:
-    return status_of(of.warehouse, load_settings(), now_ms).to_json()
+def status(of: Entities, now_ms: int = BEGUN_MS) -> dict[str, Any]:
+    with using(SimulatedClock(now_ms)):
+        return status_of(of.warehouse, load_settings()).to_json()
 
 
 def out_of_reach(of: Entities, *layers: str) -> None:
@@ -71,7 +74,8 @@ def test_how_many_events_wait_and_for_how_long_is_in_the_report_and_so_are_the_s
     first = entities.position + 1
     entities.land(1)
     now_ms = BEGUN_MS + first * 1000 + 90_000
-    report = status_of(entities.warehouse, load_settings(), now_ms)
+    with using(SimulatedClock(now_ms)):
+        report = status_of(entities.warehouse, load_settings())
     assert [(each.waiting_events, each.lag_seconds) for each in report.entities] == [(EVENTS, 90.0), (EVENTS, 89.0)]
     found = {
         sample.labels.get("entity", sample.labels.get("layer")): sample.value
