@@ -89,7 +89,7 @@ class EntityState:
         """There is nothing to do for it, and will not be by the lapse of time alone."""
         waits = self.lacks_snapshot or self.snapshot_refused or self.suspects_open or self.refused is not None
         if self.off_channel and self.suspect_records == 0:
-            waits = False  # until it is back, which the list of members tells
+            waits = False  # until it is back, which the list of members says
         return not (self.has_work or waits or self.damaged)
 
     @property

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,6 +42,11 @@ without having changed them: they are compared, never applied (`state.enrichment
 could not be decoded; its change type is then `UNDECODABLE`. `missing` says what the event changed without telling the
 value: its cells are right, and not all. `unproven` are the columns whose value is not known after the change; null for
 none."""
+
+COLUMNS_SET = pl.col("cells").list.eval(pl.element().struct.field("column"))
+"""Of a row of `CHANGES`: the columns that it sets."""
+COLUMNS_LEFT_OPEN = pl.col("unproven").fill_null(pl.lit([], pl.List(pl.Int32)))
+"""Of a row of `CHANGES`: its `unproven` columns, an empty list for none."""
 
 _EMPTY_ID_BEGINS = "0" * 14
 _EMPTY_ID = re.compile(_EMPTY_ID_BEGINS + "0?AAA")

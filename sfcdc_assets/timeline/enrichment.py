@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.timeline.changes import COLUMNS_LEFT_OPEN
 from sfcdc_assets.timeline.suspect import NO_SUSPECTS, SUSPECTS, Reason
 from sfcdc_assets.timeline.values import FROM_MEMBER
 
@@ -83,7 +84,7 @@ def without_proof(changes: pl.DataFrame, contradicted: pl.DataFrame) -> pl.DataF
     shown = contradicted.group_by("record_id", "position").agg(pl.col("column").alias("shown"))
     joined = changes.join(shown, on=["record_id", "position"], how="left", maintain_order="left")
     none = pl.lit([], pl.List(pl.Int32))
-    both = pl.concat_list(pl.col("unproven").fill_null(none), pl.col("shown").fill_null(none))
+    both = pl.concat_list(COLUMNS_LEFT_OPEN, pl.col("shown").fill_null(none))
     return joined.with_columns(pl.when(both.list.len() > 0).then(both).alias("unproven")).drop("shown")
 
 

@@ -24,7 +24,7 @@ from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.change_events.value_text import boolean_text
 from sfcdc_assets.key_ranges.frames import empty_rows
-from sfcdc_assets.timeline.changes import CHANGES
+from sfcdc_assets.timeline.changes import CHANGES, COLUMNS_LEFT_OPEN, COLUMNS_SET
 from sfcdc_assets.timeline.steps import READABLE, SETS_ALL, UNKNOWN
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets.timeline.version_columns import STANDS_AT
@@ -228,9 +228,7 @@ def hidden_changes(
 def after_gaps(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Return changes before each of which others may be missing: all that they do not set is left `unproven`."""
     every = pl.Series("every", [list(range(len(columns)))], pl.List(pl.Int32)).new_from_index(0, changes.height)
-    sets = pl.col("cells").list.eval(pl.element().struct.field("column"))
-    left_open = pl.col("unproven").fill_null(pl.lit([], pl.List(pl.Int32)))
-    unproven = pl.col("every").list.set_difference(sets).list.set_union(left_open)
+    unproven = pl.col("every").list.set_difference(COLUMNS_SET).list.set_union(COLUMNS_LEFT_OPEN)
     return changes.with_columns(every).with_columns(unproven.alias("unproven")).drop("every")
 
 

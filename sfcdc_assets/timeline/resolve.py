@@ -16,6 +16,7 @@ from datetime import timedelta
 import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.timeline.changes import COLUMNS_LEFT_OPEN, COLUMNS_SET
 from sfcdc_assets.timeline.enrichment import contradictions, suspects_of, without_proof
 from sfcdc_assets.timeline.large_text import NOTHING_REBUILT, Rebuilt, rebuild_texts
 from sfcdc_assets.timeline.steps import SETS_ALL
@@ -178,9 +179,7 @@ def without_late_proof(blocked: pl.DataFrame, base: pl.DataFrame) -> pl.DataFram
     if blocked.is_empty():
         return blocked
     of_rows = base.select(pl.col("Id").alias("record_id"), _EVENT_AT)
-    none = pl.lit([], pl.List(pl.Int32))
-    sets = pl.col("cells").list.eval(pl.element().struct.field("column"))
-    left_open = pl.col("unproven").fill_null(none).list.set_union(sets)
+    left_open = COLUMNS_LEFT_OPEN.list.set_union(COLUMNS_SET)
     return (
         blocked.join(of_rows, on="record_id", how="left", maintain_order="left")
         .with_columns(_EARLIER.alias("earlier"))
