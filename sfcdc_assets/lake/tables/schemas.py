@@ -76,9 +76,12 @@ class Schemas:
     """The known schemas, read once for as long as the table is unchanged; `add` appends some."""
 
     def __init__(self, warehouse: Warehouse, *, without_damaged: bool = False) -> None:
-        """`without_damaged`: what lies in damaged files is not known, for who can ask for it again or do without it.
-        Otherwise raises `TableDamaged` where there are any."""
+        """`without_damaged`: what lies in damaged files, or in a table whose log is damaged, is not known, for who can
+        ask for it again or do without it; what is added to such a table is known to this object alone. Otherwise raises
+        `TableDamaged` where there is damage."""
         self._warehouse = warehouse
+        self._without_damaged = without_damaged
+        self._not_written = dict[str, int]()
         read = _readable_schemas if without_damaged else _schemas
         self._known: _Known = _READ.of(warehouse, [without_damaged], lambda _: _Known().with_(read(warehouse)))[
             without_damaged
@@ -86,7 +89,7 @@ class Schemas:
 
     @cached_property
     def _table(self) -> Table | None:
-        return Table.open(self._warehouse, NAME)
+        return _readable_table(self._warehouse) if self._without_damaged else Table.open(self._warehouse, NAME)
 
     def get(self, schema_id: str) -> EventSchema | None:
         """Return the schema, or None when its id has not been seen."""
@@ -114,8 +117,14 @@ class Schemas:
         if not schemas and not noted:
             return
         rows = [{**vars(schema), "first_seen_at": schema.first_seen_at * 1000} for schema in schemas]
-        table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
-        table.append(pa.Table.from_pylist(rows, schema=SCHEMAS), noted, {})
+        try:
+            table = Table.open_or_create(self._warehouse, NAME, SCHEMAS)
+            table.append(pa.Table.from_pylist(rows, schema=SCHEMAS), noted, {})
+        except TableDamaged as damaged:
+            if not self._without_damaged:
+                raise
+            log.warning("Schemas are known to this process alone: %s", damaged)
+            self._not_written |= noted
         self.__dict__.pop("_table", None)
         self._known = self._known.with_(schemas)
 
@@ -125,7 +134,8 @@ class Schemas:
         return now_ms >= self._in_vain(subject).until_ms(FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
     def _in_vain(self, subject: str) -> FailuresInARow:
-        return FailuresInARow.of((self._table.transaction_version(_waits(subject)) if self._table else None) or 0)
+        noted = self._table.transaction_version(_waits(subject)) if self._table else None
+        return FailuresInARow.of(noted or self._not_written.get(_waits(subject), 0))
 
     def described_at(self, entity: str) -> int:
         """Return when the entity was last described, whether or not it had changed (epoch ms, UTC); 0 if it never
@@ -195,7 +205,7 @@ def _readable_schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
         return _schemas(warehouse)
     except TableDamaged as damaged:
         log.warning("Schemas that cannot be read are asked for again where events need them: %s", damaged)
-    table, found = Table.open(warehouse, NAME), list[EventSchema]()
+    table, found = _readable_table(warehouse), list[EventSchema]()
     if table is None:
         return ()
     for file in table.files():
@@ -203,6 +213,14 @@ def _readable_schemas(warehouse: Warehouse) -> tuple[EventSchema, ...]:
             rows = pl.DataFrame(table.read_files([file.path], SCHEMAS.names)).to_dicts()
             found.extend(map(_schema, rows))
     return tuple(sorted(found, key=attrgetter("first_seen_at")))
+
+
+def _readable_table(warehouse: Warehouse) -> Table | None:
+    """Return the table; None too where its log is damaged."""
+    try:
+        return Table.open(warehouse, NAME)
+    except TableDamaged:
+        return None
 
 
 def _schema(row: Mapping[str, Any]) -> EventSchema:

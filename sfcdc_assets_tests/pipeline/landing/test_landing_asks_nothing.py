@@ -160,9 +160,10 @@ def test_pauses_are_known_to_every_process_and_forgotten_with_the_first_answer(t
     assert not Schemas(warehouse).is_due(subject, now_ms)
 
 
+@pytest.mark.parametrize("damaged", ["*.parquet", "_delta_log/*.json"])
 @pytest.mark.parametrize("channel", [CHANNEL, "/event/Order_Event__e", "/topic/Energetic"])
-def test_damaged_files_of_schemas_keep_no_event_from_landing_and_the_org_is_asked_for_them_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, channel: str
+def test_a_damaged_table_of_schemas_keeps_no_event_from_landing_and_the_org_is_asked_for_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, channel: str, damaged: str
 ) -> None:
     def change(number: int) -> None:
         org.update(number, Name=f"Name {number}")
@@ -181,8 +182,8 @@ def test_damaged_files_of_schemas_keep_no_event_from_landing_and_the_org_is_aske
         land()
         change(1)
         assert land() == 1
-        for file in (org.warehouse.folder / "schemas").glob("*.parquet"):
-            file.write_bytes(b"no Parquet file")
+        for file in (org.warehouse.folder / "schemas").glob(damaged):
+            file.write_bytes(b"damaged")
         clock.sleep(60)
         change(2)
         assert land() == 1
