@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from threading import Condition, Event
 
 import pytest
 
@@ -49,3 +50,20 @@ def test_a_clock_that_goes_on_for_a_kept_one_dates_older_tables_as_that_did(mach
 def test_a_clock_that_runs_begins_at_the_machines_time() -> None:
     before = time.time_ns() // 1_000_000
     assert before <= SimulatedClock(runs=True)() <= time.time_ns() // 1_000_000
+
+
+def test_time_goes_on_for_a_thread_that_waits_though_another_has_ended() -> None:
+    clock, ended = SimulatedClock(), Event()
+
+    def waits() -> None:
+        ended.wait(60)
+        clock.sleep(1_000)
+
+    waiting = clock.start_thread("waits", waits)
+    clock.start_thread("ends", lambda: None).join(60)
+    ended.set()
+    condition, began, moment = Condition(), time.monotonic(), clock()
+    with condition:
+        clock.wait_for(condition, lambda: not waiting.is_alive(), 5_000)
+    assert clock() - moment >= 1_000_000
+    assert time.monotonic() - began < simulated_clock.BOUND_SECONDS / 2
