@@ -1,7 +1,7 @@
 # Each target needs only Python 3.11+, Java 17+ and a package index. `make` adds nothing of its own: see `sfcdc --help`.
 PYTHON ?= python3
 BIN = .venv/bin
-LIVES ?= 2000
+HISTORIES ?= 2000
 CRASHES ?= 200
 MINUTES ?= 60
 WORLDS ?= 10000000
@@ -34,14 +34,14 @@ test-slow: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-pe
 
 soak: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m sfcdc_assets_tests.model
-	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/lives/test_lives.py --lives $(LIVES) --follow-every 10 --numprocesses 2
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/simulation/test_simulated_histories.py --histories $(HISTORIES) --follow-every 10 --numprocesses 2
 	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline/apply/test_crashes.py --crashes $(CRASHES) --numprocesses 2 --dist load
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile thorough --numprocesses 2 --dist loadfile --timeout 3600
-	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not soak" --with-spark --lives 0 --numprocesses 2
+	$(BIN)/python -m pytest sfcdc_assets_tests/pipeline -m "not soak" --with-spark --histories 0 --numprocesses 2
 	$(BIN)/python -m pytest -m soak --numprocesses 2 --dist loadfile
 	$(BIN)/python -m sfcdc_assets_tests.worlds --worlds $(WORLDS)
-	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.long_run
-	$(BIN)/python -m sfcdc_assets_tests.pipeline.lives.whole_org_month --minutes $(MINUTES)
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.simulation.long_run
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.simulation.whole_org_month --minutes $(MINUTES)
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.apply.large_transaction
 	$(BIN)/python -m sfcdc_assets_tests.soak --minutes $(MINUTES)
 

@@ -35,18 +35,18 @@ settings.register_profile("suite", deadline=None, print_blob=True, max_examples=
 settings.register_profile("thorough", settings.get_profile("suite"), max_examples=2000, derandomize=False)
 settings.load_profile("suite")
 
-LIVES = 18
+HISTORIES = 18
 """Histories in `make test`, seconds of CPU each, the dearest of its tests: these meet each kind of mishap, most of them
 several times, and `make soak` has two thousand for what they do not meet."""
 CRASHES = 12
-LIFE_GROUPS = 8
-"""Pieces of the lives that workers take."""
+HISTORY_GROUPS = 8
+"""Pieces of the histories that workers take."""
 LONGEST_FIRST = (
-    "pipeline/lives/test_month.py",
+    "pipeline/simulation/test_month.py",
     "cli/test_wheel.py",
     "ui/test_dagster_ui.py",
     "pipeline/orchestration/test_several_orgs.py",
-    "pipeline/lives/test_long_run.py",
+    "pipeline/simulation/test_long_run.py",
     "test_docs.py",
     "cli/test_demo.py",
     "pipeline/failures/test_killed_sync.py",
@@ -75,8 +75,8 @@ def _no_instance_of_an_earlier_test() -> Iterator[None]:
         yield
 
 
-_LIFE = re.compile(
-    r"::(?:test_a_life|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"
+_HISTORY = re.compile(
+    r"::(?:test_a_simulated_history|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"
     r"|test_both_protocols_give_the_same_tables\w*|test_a_warehouse_whose_protocol_changes\w*)\[(\d+)[\]-]"
 )
 _ALONE = re.compile(r"::(?:test_dying_between_any_two_commits|test_a_run_before_any_commit_of_another_work)")
@@ -84,14 +84,16 @@ _ALONE = re.compile(r"::(?:test_dying_between_any_two_commits|test_a_run_before_
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--lives 5000` in a spare night, in pieces with `--first-life`, `--life-seed 17` to see one again."""
-    parser.addoption("--lives", type=int, default=LIVES, help=f"random lives of an org to replay (default: {LIVES})")
-    parser.addoption("--first-life", type=int, default=0, help="the seed of the first of them (default: 0)")
+    """`--histories 5000` in a spare night, in pieces with `--first-history`, `--history-seed 17` to see one again."""
     parser.addoption(
-        "--follow-every", type=int, default=100, help="follow the commits of every n-th life (default: 100)"
+        "--histories", type=int, default=HISTORIES, help=f"random histories of an org to replay (default: {HISTORIES})"
+    )
+    parser.addoption("--first-history", type=int, default=0, help="the seed of the first of them (default: 0)")
+    parser.addoption(
+        "--follow-every", type=int, default=100, help="follow the commits of every n-th history (default: 100)"
     )
     parser.addoption("--crashes", type=int, default=CRASHES, help=f"random crashes (default: {CRASHES})")
-    parser.addoption("--life-seed", type=int, default=None, help="the seed of the one life to replay")
+    parser.addoption("--history-seed", type=int, default=None, help="the seed of the one history to replay")
     parser.addoption("--requests", type=int, default=10_000, help="malformed requests to send (default: 10,000)")
     parser.addoption("--queries", type=int, default=10_000, help="random queries to ask (default: 10,000)")
     parser.addoption("--with-spark", action="store_true", help="apply every batch of the pipeline's tests in Spark")
@@ -109,21 +111,21 @@ def pytest_collection_finish() -> None:
 
 
 def _turn(nodeid: str) -> int:
-    if _LIFE.search(nodeid):
+    if _HISTORY.search(nodeid):
         return len(LONGEST_FIRST) + 1
     path = nodeid.partition("sfcdc_assets_tests/")[2]
     return next((turn for turn, start in enumerate(LONGEST_FIRST) if path.startswith(start)), len(LONGEST_FIRST))
 
 
-class ByFileButLives(LoadScopeScheduling):
-    """A file's tests share fixtures, so they stay together; lives share nothing, nor do some of the longest tests."""
+class ByFileButHistories(LoadScopeScheduling):
+    """A file's tests share fixtures, so they stay together; simulated histories share none, nor do some long tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if life := _LIFE.search(nodeid):
-            return f"lives {int(life[1]) % LIFE_GROUPS}"
+        if history := _HISTORY.search(nodeid):
+            return f"histories {int(history[1]) % HISTORY_GROUPS}"
         return nodeid if _ALONE.search(nodeid) else nodeid.partition("::")[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """For every `--dist`."""
-    return ByFileButLives(config, log)
+    return ByFileButHistories(config, log)

@@ -20,7 +20,7 @@ from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage
 from sfcdc_assets_tests.benchmarks.table_contents import checksums
 from sfcdc_assets_tests.environment import without_settings
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.spark.spark_cluster import SparkCluster, spark_cluster
 
 ROUNDS = 2

@@ -14,7 +14,7 @@ from sfcdc_assets_tests.benchmarks.interleave import interleaved, wall_seconds
 from sfcdc_assets_tests.benchmarks.large_entity import LargeEntity
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage
 from sfcdc_assets_tests.benchmarks.table_contents import checksums
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 
 OLD, YOUNG, EVENTS, ROUNDS = 1_000, 10, 20, 7
 

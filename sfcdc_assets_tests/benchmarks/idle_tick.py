@@ -19,7 +19,7 @@ from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import stream
 
 ENTITIES = ("Account", "Contact", "Lead", "Opportunity", "Case")

@@ -23,7 +23,7 @@ from sfcdc_assets_tests.lake.maintenance.old_age import (
     measured,
     night,
 )
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 
 COMMITS, BATCHES = 20_000, 10_000
@@ -36,12 +36,12 @@ def measure(quick: bool) -> Sequence[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         root, young, evening = (Path(folder) / name for name in ("made", "young", "evening"))
         root.mkdir()
-        with pytest.MonkeyPatch.context() as patch, quiet(root, patch, records=20) as life:
-            life.sync()
+        with pytest.MonkeyPatch.context() as patch, quiet(root, patch, records=20) as pipeline:
+            pipeline.sync()
             for number in range(3):
-                life.update(life.ids()[0], Phone=str(number), Description="a line\n" * 50)
-                life.catch_up()
-            warehouse = life.warehouse
+                pipeline.update(pipeline.ids()[0], Phone=str(number), Description="a line\n" * 50)
+                pipeline.catch_up()
+            warehouse = pipeline.warehouse
         age(warehouse, YOUNG, YOUNG)
         shutil.copytree(warehouse.root, young)
         first = commits // 7

@@ -29,8 +29,8 @@ from sfcdc_assets.lake.maintenance.maintain import maintain
 from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut
 from sfcdc_assets_tests.changes.batches import CHANNEL, Batches
-from sfcdc_assets_tests.pipeline.lives.lives_consumers import State, assert_reported_once, fold, in_order
 from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.simulation.consumers import State, assert_reported_once, fold, in_order
 from sfcdc_assets_tests.timeline.builders import change, everything, read
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 ORDERS, TEXTS = "/event/Order_Event__e", "/u/Texts"

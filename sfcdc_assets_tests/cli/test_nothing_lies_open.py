@@ -23,8 +23,8 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.cli.command import console_script
 from sfcdc_assets_tests.leaks import files_with, open_to_others, texts_in, watching
 from sfcdc_assets_tests.pipeline.failures.killed_sync import QUICK_JVM
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
 pytestmark = pytest.mark.slow

@@ -9,10 +9,10 @@ import pytest
 
 from sfcdc_assets.emulator.errors import RecordError
 from sfcdc_assets.emulator.records.person_account import BUSINESS_TYPE, PERSON_TYPE
-from sfcdc_assets.emulator.traffic.org_life import LifeMix, OrgLife
 from sfcdc_assets.emulator.traffic.traffic import TrafficMix
 from sfcdc_assets_tests.emulator.decoded_events import DecodedEvent, WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
+from sfcdc_assets_tests.pipeline.simulation.org_history import HistoryMix, OrgHistory
 
 PERSON = {"FirstName": "Ada", "LastName": "Byron", "PersonEmail": "ada@example.com", "Level__pc": "Primary"}
 
@@ -162,8 +162,8 @@ def test_rest_shows_persons_and_describe_their_record_types(watched: WatchedOrg)
 def test_a_life_with_persons_keeps_both_sides_in_step(watched: WatchedOrg) -> None:
     org = watched.org
     org.populate(8)
-    mix = LifeMix(drop_field=5, rename_field=5, retype_field=5)
-    list(OrgLife(org, 4, mix, traffic_mix=TrafficMix(create=100, merge=3, undelete=10)).run(250))
+    mix = HistoryMix(drop_field=5, rename_field=5, retype_field=5)
+    list(OrgHistory(org, 4, mix, traffic_mix=TrafficMix(create=100, merge=3, undelete=10)).run(250))
     persons = [record for record in org.records("Account") if record["IsPersonAccount"]]
     assert persons
     for account in persons:

@@ -15,14 +15,14 @@ from sfcdc_assets.lake.tables.all_versions import open_history
 from sfcdc_assets.lake.tables.appended_table import Appended
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.reconciliation.broken_histories import broken
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, QuietPipeline, quiet
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
-    with quiet(tmp_path, monkeypatch) as life:
-        life.sync()
-        yield life
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
+    with quiet(tmp_path, monkeypatch) as pipeline:
+        pipeline.sync()
+        yield pipeline
 
 
 def between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> list[str]:
@@ -40,62 +40,66 @@ def between(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> l
     return done
 
 
-def versions(life: QuietLife) -> set[tuple[Any, ...]]:
-    found = open_history(life.warehouse.root, ENTITY)
+def versions(pipeline: QuietPipeline) -> set[tuple[Any, ...]]:
+    found = open_history(pipeline.warehouse.root, ENTITY)
     assert broken(arrow_frame(found)) == []
     rows = found.select(["Id", "Name", "_position", "_superseded_at", "_valid_to"]).to_pylist()
     assert len({tuple(row.values()) for row in rows}) == len(rows), "none is there twice"
     return {tuple(row.values()) for row in rows}
 
 
-def three_changes(life: QuietLife) -> list[int]:
+def three_changes(pipeline: QuietPipeline) -> list[int]:
     positions = []
     for number in range(3):
-        life.update(life.ids()[0], Name=f"name {number}")
-        positions.append(life.poll())
-    life.catch_up()
+        pipeline.update(pipeline.ids()[0], Name=f"name {number}")
+        positions.append(pipeline.poll())
+    pipeline.catch_up()
     return positions
 
 
-def test_a_batch_that_is_committed_in_between_leaves_no_hole(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
-    three_changes(life)
-    before = versions(life)
+def test_a_batch_that_is_committed_in_between_leaves_no_hole(
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_changes(pipeline)
+    before = versions(pipeline)
 
     def batch() -> None:
-        life.update(life.ids()[0], Name="in between")
-        life.poll()
-        life.catch_up()
+        pipeline.update(pipeline.ids()[0], Name="in between")
+        pipeline.poll()
+        pipeline.catch_up()
 
     done = between(monkeypatch, batch)
-    seen = versions(life)
+    seen = versions(pipeline)
     assert done
     assert len(seen) == len(before) + 1
-    assert seen == versions(life)
+    assert seen == versions(pipeline)
 
 
 def test_a_batch_that_goes_back_and_removes_what_it_replaces_leaves_no_hole(
-    life: QuietLife, monkeypatch: pytest.MonkeyPatch
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, *_ = three_changes(life)
+    first, *_ = three_changes(pipeline)
 
     def goes_back() -> None:
-        life.snapshot(watermark_at=first)
-        life.catch_up()
+        pipeline.snapshot(watermark_at=first)
+        pipeline.catch_up()
 
     done = between(monkeypatch, goes_back)
-    seen = versions(life)
+    seen = versions(pipeline)
     assert done
-    assert seen == versions(life)
+    assert seen == versions(pipeline)
 
 
-def test_a_rebuild_that_ended_between_its_commits_is_not_seen(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuild_that_ended_between_its_commits_is_not_seen(
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`history` is replaced, and noted as not built with `current_state`, which is still the old one."""
-    three_changes(life)
-    before = versions(life)
-    past = history.open_if_there(life.warehouse, ENTITY)
+    three_changes(pipeline)
+    before = versions(pipeline)
+    past = history.open_if_there(pipeline.warehouse, ENTITY)
     assert past is not None
     past.empty()
-    now = Table.open(life.warehouse, f"history/{ENTITY}")
+    now = Table.open(pipeline.warehouse, f"history/{ENTITY}")
     assert now is not None
     assert now.count() == 0
-    assert versions(life) == before
+    assert versions(pipeline) == before

@@ -25,7 +25,7 @@ from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets_tests.pipeline.fixtures import only_settings_of_tests
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import (
     with_roots_read_once,
     with_schemas_read_once,
     without_spark,

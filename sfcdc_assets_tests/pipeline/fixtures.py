@@ -25,7 +25,7 @@ from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 

@@ -1,1 +1,1 @@
-"""Transactions that the org makes by itself: seeded traffic, a random life, edits of texts."""
+"""Transactions that the org makes by itself: seeded traffic, edits of texts."""

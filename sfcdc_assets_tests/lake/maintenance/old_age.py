@@ -43,7 +43,7 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.lake.maintenance.aged_warehouse import RECORD, AgedLog, age_entity, age_raw_events
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, quiet
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -174,12 +174,12 @@ def night(warehouse: Warehouse, log_hours: int) -> None:
 
 def run(commits: int, batches: int, night_every: int, log_hours: int, folder: Path) -> bool:
     """Make it old and measure; whether it costs no more than it may."""
-    with pytest.MonkeyPatch.context() as patch, quiet(folder, patch, records=20) as life:
-        life.sync()
+    with pytest.MonkeyPatch.context() as patch, quiet(folder, patch, records=20) as pipeline:
+        pipeline.sync()
         for number in range(3):
-            life.update(life.ids()[0], Phone=str(number), Description="a line\n" * 50)
-            life.catch_up()
-        warehouse = life.warehouse
+            pipeline.update(pipeline.ids()[0], Phone=str(number), Description="a line\n" * 50)
+            pipeline.catch_up()
+        warehouse = pipeline.warehouse
     age(warehouse, YOUNG, YOUNG)
     young = measured(warehouse)
     show(f"{YOUNG} commits", young)

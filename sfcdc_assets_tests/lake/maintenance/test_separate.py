@@ -33,9 +33,9 @@ from sfcdc_assets.lake.maintenance.separate import Step, next_step, separate
 from sfcdc_assets.lake.maintenance.table_done import TableDone
 from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, STATE, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import compact, deal_out
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, STATE, QuietPipeline, quiet
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
 pytestmark = pytest.mark.slow
@@ -175,114 +175,116 @@ def test_any_files_are_apart_after_finitely_many_bounded_steps_beside_batches(
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
-    with quiet(tmp_path, monkeypatch, records=60) as life:
-        life.sync()
-        yield life
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
+    with quiet(tmp_path, monkeypatch, records=60) as pipeline:
+        pipeline.sync()
+        yield pipeline
 
 
-def files_of(life: QuietLife) -> dict[str, DataFile]:
-    state = CurrentState.open(life.warehouse, ENTITY)
+def files_of(pipeline: QuietPipeline) -> dict[str, DataFile]:
+    state = CurrentState.open(pipeline.warehouse, ENTITY)
     assert state is not None
     return state.files()
 
 
-def assert_apart(life: QuietLife) -> None:
-    assert all(len(group) == 1 for group in overlapping(id_ranges(list(files_of(life).values()))))
+def assert_apart(pipeline: QuietPipeline) -> None:
+    assert all(len(group) == 1 for group in overlapping(id_ranges(list(files_of(pipeline).values()))))
 
 
-def maintained(life: QuietLife) -> dict[str, TableDone]:
-    return {done.table: done for done in maintain(life.warehouse, Retention(7), life.clock.now_ms())}
+def maintained(pipeline: QuietPipeline) -> dict[str, TableDone]:
+    return {done.table: done for done in maintain(pipeline.warehouse, Retention(7), pipeline.clock.now_ms())}
 
 
-def test_one_event_rewrites_the_one_overlapping_file_that_holds_its_record(life: QuietLife) -> None:
-    deal_out(life.warehouse, STATE, 4)
-    before = files_of(life)
-    record_id = life.ids()[20]
-    life.update(record_id, Site="moved out")
-    life.catch_up()
-    after = files_of(life)
+def test_one_event_rewrites_the_one_overlapping_file_that_holds_its_record(pipeline: QuietPipeline) -> None:
+    deal_out(pipeline.warehouse, STATE, 4)
+    before = files_of(pipeline)
+    record_id = pipeline.ids()[20]
+    pipeline.update(record_id, Site="moved out")
+    pipeline.catch_up()
+    after = files_of(pipeline)
     assert len(before.keys() - after.keys()) == 1
     written = [file for path, file in after.items() if path not in before]
     assert sum(file.rows for file in written) == 15
     assert max(file.rows for file in written) <= MOST, "in pieces"
-    life.assert_equal()
-    assert_versions_follow(versions_of(life.warehouse, ENTITY))
+    pipeline.assert_equal()
+    assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
 
 
-def test_one_large_file_is_written_again_in_pieces(life: QuietLife) -> None:
-    compact(DeltaTable(life.warehouse.uri(STATE)))
-    assert len(files_of(life)) == 1
-    life.update(life.ids()[0], Site="the first")
-    life.catch_up()
-    assert max(file.rows for file in files_of(life).values()) <= MOST
-    assert_apart(life)
-    life.assert_equal()
+def test_one_large_file_is_written_again_in_pieces(pipeline: QuietPipeline) -> None:
+    compact(DeltaTable(pipeline.warehouse.uri(STATE)))
+    assert len(files_of(pipeline)) == 1
+    pipeline.update(pipeline.ids()[0], Site="the first")
+    pipeline.catch_up()
+    assert max(file.rows for file in files_of(pipeline).values()) <= MOST
+    assert_apart(pipeline)
+    pipeline.assert_equal()
 
 
-def test_batches_of_every_kind_are_right_on_files_that_overlap(life: QuietLife) -> None:
-    deal_out(life.warehouse, STATE, 5)
-    changed, deleted, *_ = life.ids()
-    life.update(changed, Name="changed", Description="long " * 500)
-    with life.org.transaction() as work:
+def test_batches_of_every_kind_are_right_on_files_that_overlap(pipeline: QuietPipeline) -> None:
+    deal_out(pipeline.warehouse, STATE, 5)
+    changed, deleted, *_ = pipeline.ids()
+    pipeline.update(changed, Name="changed", Description="long " * 500)
+    with pipeline.org.transaction() as work:
         work.delete(ENTITY, deleted)
         work.create(ENTITY, {"Name": "new among them"})
-    life.catch_up()
-    life.assert_equal()
-    deal_out(life.warehouse, STATE, 3)
-    life.sync()
-    life.assert_equal()
-    assert_versions_follow(versions_of(life.warehouse, ENTITY))
+    pipeline.catch_up()
+    pipeline.assert_equal()
+    deal_out(pipeline.warehouse, STATE, 3)
+    pipeline.sync()
+    pipeline.assert_equal()
+    assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
 
 
-def test_maintenance_separates_what_overlaps_and_changes_no_row(life: QuietLife) -> None:
-    deal_out(life.warehouse, STATE, 7)
-    life.update(life.ids()[9], Site="between")
-    life.catch_up()
-    before = sorted(rows_of(life.warehouse, STATE), key=str)
-    done = maintained(life)[STATE]
+def test_maintenance_separates_what_overlaps_and_changes_no_row(pipeline: QuietPipeline) -> None:
+    deal_out(pipeline.warehouse, STATE, 7)
+    pipeline.update(pipeline.ids()[9], Site="between")
+    pipeline.catch_up()
+    before = sorted(rows_of(pipeline.warehouse, STATE), key=str)
+    done = maintained(pipeline)[STATE]
     assert done.problem is None
     assert done.separated >= 7
     assert f"{done.separated} files with overlapping Ids separated" in str(done)
-    assert_apart(life)
-    assert sorted(rows_of(life.warehouse, STATE), key=str) == before
-    assert maintained(life)[STATE].separated == 0
-    life.update(life.ids()[9], Site="afterwards")
-    life.catch_up()
-    life.assert_equal()
+    assert_apart(pipeline)
+    assert sorted(rows_of(pipeline.warehouse, STATE), key=str) == before
+    assert maintained(pipeline)[STATE].separated == 0
+    pipeline.update(pipeline.ids()[9], Site="afterwards")
+    pipeline.catch_up()
+    pipeline.assert_equal()
 
 
-def test_a_file_that_a_batch_replaced_meanwhile_is_left_to_it(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
-    deal_out(life.warehouse, STATE, 4)
-    commit, ids = separate_module.commit_packed, iter(life.ids()[:BATCHES_MEANWHILE])
+def test_a_file_that_a_batch_replaced_meanwhile_is_left_to_it(
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deal_out(pipeline.warehouse, STATE, 4)
+    commit, ids = separate_module.commit_packed, iter(pipeline.ids()[:BATCHES_MEANWHILE])
 
     def after_a_batch(*arguments: object) -> object:
         if (record_id := next(ids, None)) is not None:
-            life.update(record_id, Site="at the same time")
-            life.catch_up()
+            pipeline.update(record_id, Site="at the same time")
+            pipeline.catch_up()
         return commit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(separate_module, "commit_packed", after_a_batch)
-    assert separate(life.warehouse, STATE).given_up >= 1
-    assert_apart(life)
-    life.catch_up()
-    life.assert_equal()
+    assert separate(pipeline.warehouse, STATE).given_up >= 1
+    assert_apart(pipeline)
+    pipeline.catch_up()
+    pipeline.assert_equal()
 
 
-def test_files_without_statistics_are_taken_to_hold_any_id(life: QuietLife) -> None:
-    state = CurrentState.open(life.warehouse, ENTITY)
+def test_files_without_statistics_are_taken_to_hold_any_id(pipeline: QuietPipeline) -> None:
+    state = CurrentState.open(pipeline.warehouse, ENTITY)
     assert state is not None
-    root, without_statistics = life.warehouse.folder / STATE, []
+    root, without_statistics = pipeline.warehouse.folder / STATE, []
     for path, file in state.files().items():
         (root / f"untold-{path}").write_bytes((root / path).read_bytes())
         without_statistics.append(NewFile(f"untold-{path}", file.size, json.dumps({"numRecords": file.rows})))
     state.table.pack_files([PackedFiles(without_statistics, list(state.files().values()))])
-    life.update(life.ids()[3], Site="found all the same")
-    life.catch_up()
-    life.assert_equal()
-    assert maintained(life)[STATE].problem is None
-    assert_apart(life)
-    life.assert_equal()
+    pipeline.update(pipeline.ids()[3], Site="found all the same")
+    pipeline.catch_up()
+    pipeline.assert_equal()
+    assert maintained(pipeline)[STATE].problem is None
+    assert_apart(pipeline)
+    pipeline.assert_equal()
 
 
 @settings(max_examples=5, deadline=None)

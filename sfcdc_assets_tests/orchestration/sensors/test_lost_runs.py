@@ -27,7 +27,7 @@ from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]

@@ -28,8 +28,8 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, cod
 from sfcdc_assets_tests.pipeline.broken_log import break_log
 from sfcdc_assets_tests.pipeline.failures.ways_to_fail import ALWAYS
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 from sfcdc_assets_tests.silent_org import black_hole

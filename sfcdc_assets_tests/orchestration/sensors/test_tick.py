@@ -38,7 +38,7 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import (
 )
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
 __all__ = ["no_settings_but_the_tests_own"]

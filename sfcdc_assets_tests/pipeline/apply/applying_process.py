@@ -28,7 +28,7 @@ from sfcdc_assets.org_connection.run_context import no_spark
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.documentation import ROOT
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.run_contexts import run_on
 
 CHANNEL, ENTITY = "/data/ChangeEvents", "Account"

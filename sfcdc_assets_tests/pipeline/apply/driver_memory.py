@@ -29,7 +29,7 @@ from sfcdc_assets_tests.benchmarks.large_entity import CHANNEL, ENTITY, LargeEnt
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.apply.large_transaction import measured, peaks_of_spark, status
 from sfcdc_assets_tests.pipeline.fixtures import SPARK_OF_TESTS
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.run_contexts import run_on
 
 FEW = 500

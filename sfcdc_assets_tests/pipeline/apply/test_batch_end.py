@@ -21,8 +21,8 @@ from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
-from sfcdc_assets_tests.pipeline.lives.quiet_life import quiet
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import quiet
 from sfcdc_assets_tests.pipeline.version_checks import in_order
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -135,21 +135,21 @@ def test_no_event_before_an_entry_about_the_entity_waits_for_it_however_many_bat
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batch_events, "MOST_EVENTS", 1)
-    with quiet(tmp_path, monkeypatch) as life:
-        life.sync()
-        record_id = life.ids()[0]
+    with quiet(tmp_path, monkeypatch) as pipeline:
+        pipeline.sync()
+        record_id = pipeline.ids()[0]
         names = ["one", "two", "three"]
         for name in names:
-            life.update(record_id, Name=name)
-        life.poll()
-        life.server.bus.expire()
-        life.catch_up()
-        assert (life.rows()[record_id]["Name"], life.rows()[record_id]["_in_doubt"]) == ("three", True)
-        life.snapshot()
-        life.catch_up()
-        reported = sorted((row for row in life.layers()["history"] if row["Id"] == record_id), key=in_order)
+            pipeline.update(record_id, Name=name)
+        pipeline.poll()
+        pipeline.server.bus.expire()
+        pipeline.catch_up()
+        assert (pipeline.rows()[record_id]["Name"], pipeline.rows()[record_id]["_in_doubt"]) == ("three", True)
+        pipeline.snapshot()
+        pipeline.catch_up()
+        reported = sorted((row for row in pipeline.layers()["history"] if row["Id"] == record_id), key=in_order)
         assert [row["Name"] for row in reported if row["_change_type"] == "UPDATE"] == names
-        life.assert_equal()
+        pipeline.assert_equal()
 
 
 def test_an_entity_with_several_batches_keeps_no_other_waiting(

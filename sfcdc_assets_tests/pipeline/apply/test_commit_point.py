@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
-from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, QuietPipeline, quiet
+from sfcdc_assets_tests.pipeline.simulation.read_tables import versions_of
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 from sfcdc_assets_tests.process_death import Died
 
@@ -47,35 +47,37 @@ def dying_at(number: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
-    with quiet(tmp_path, monkeypatch) as life:
-        life.sync()
-        yield life
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
+    with quiet(tmp_path, monkeypatch) as pipeline:
+        pipeline.sync()
+        yield pipeline
 
 
-def update(life: QuietLife) -> None:
-    for number, record_id in enumerate(life.ids()[:3]):
-        life.update(record_id, Name=f"at {life.clock.now_ms()} {number}", Description=f"{life.clock.now_ms()} " * 90)
-    life.clock.advance(1_000)
+def update(pipeline: QuietPipeline) -> None:
+    for number, record_id in enumerate(pipeline.ids()[:3]):
+        pipeline.update(
+            record_id, Name=f"at {pipeline.clock.now_ms()} {number}", Description=f"{pipeline.clock.now_ms()} " * 90
+        )
+    pipeline.clock.advance(1_000)
 
 
-def a_batch(life: QuietLife) -> None:
-    update(life)
-    life.catch_up()
+def a_batch(pipeline: QuietPipeline) -> None:
+    update(pipeline)
+    pipeline.catch_up()
 
 
-def a_snapshot_in_the_past(life: QuietLife) -> None:
-    watermark = life.poll()
-    update(life)
-    life.catch_up()
-    life.snapshot(watermark_at=watermark)
-    life.catch_up()
+def a_snapshot_in_the_past(pipeline: QuietPipeline) -> None:
+    watermark = pipeline.poll()
+    update(pipeline)
+    pipeline.catch_up()
+    pipeline.snapshot(watermark_at=watermark)
+    pipeline.catch_up()
 
 
-def a_read_back(life: QuietLife) -> None:
-    life.server.faults.arm(Fault.INTERNAL_ERROR)
-    update(life)
-    life.catch_up()
+def a_read_back(pipeline: QuietPipeline) -> None:
+    pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
+    update(pipeline)
+    pipeline.catch_up()
 
 
 STEPS = (a_batch, *(pytest.param(step, marks=pytest.mark.soak) for step in (a_snapshot_in_the_past, a_read_back)))
@@ -84,44 +86,44 @@ STEPS = (a_batch, *(pytest.param(step, marks=pytest.mark.soak) for step in (a_sn
 
 @pytest.mark.parametrize("step", STEPS)
 def test_dying_between_any_two_commits_leaves_the_tables_true(
-    life: QuietLife, step: Callable[[QuietLife], None]
+    pipeline: QuietPipeline, step: Callable[[QuietPipeline], None]
 ) -> None:
     for number in range(1, COMMITS):
         died = True
         with suppress(Died), dying_at(number):
-            step(life)
+            step(pipeline)
             died = False
-        assert_versions_follow(versions_of(life.warehouse, ENTITY))
+        assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
         if number % 2:
-            life.snapshot()
-        life.clock.advance(40_000)
-        life.catch_up()
-        life.clock.advance(400_000)
-        life.catch_up()
-        life.assert_equal()
-        assert_versions_follow(versions_of(life.warehouse, ENTITY))
+            pipeline.snapshot()
+        pipeline.clock.advance(40_000)
+        pipeline.catch_up()
+        pipeline.clock.advance(400_000)
+        pipeline.catch_up()
+        pipeline.assert_equal()
+        assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
         if not died:
             break
     else:
         raise AssertionError(f"a step has more than {COMMITS} commits")
-    before = life.layers()
-    life.rebuild()
-    assert life.layers() == before
+    before = pipeline.layers()
+    pipeline.rebuild()
+    assert pipeline.layers() == before
 
 
 def test_an_entry_about_the_entity_is_closed_by_the_next_run_when_the_process_died_before_it_closed_it(
-    life: QuietLife,
+    pipeline: QuietPipeline,
 ) -> None:
-    life.server.faults.arm(Fault.OVERFLOW)
-    update(life)
-    life.catch_up()
-    life.snapshot()
+    pipeline.server.faults.arm(Fault.OVERFLOW)
+    update(pipeline)
+    pipeline.catch_up()
+    pipeline.snapshot()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Ledger, "heal", _die)
         with pytest.raises(Died):
-            life.catch_up()
-    life.catch_up()
-    life.assert_equal()
+            pipeline.catch_up()
+    pipeline.catch_up()
+    pipeline.assert_equal()
 
 
 def _die(*_: object, **__: object) -> None:

@@ -17,17 +17,17 @@ import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets_tests.pipeline.commits import Died, before_commit, die
-from sfcdc_assets_tests.pipeline.lives.lives import Life, opened
-from sfcdc_assets_tests.pipeline.lives.lives_checks import Checks, assert_rebuilding_gives_the_same_rows, values
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.oracle import expected_rows
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import (
     with_roots_read_once,
     with_schemas_read_once,
     without_spark,
 )
-from sfcdc_assets_tests.pipeline.lives.lives_plan import BatchPlan, plan_of
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
-from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
-from sfcdc_assets_tests.pipeline.oracle import expected_rows
+from sfcdc_assets_tests.pipeline.simulation.checks import Checks, assert_rebuilding_gives_the_same_rows, values
+from sfcdc_assets_tests.pipeline.simulation.history_plan import BatchPlan, plan_of
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of, versions_of
+from sfcdc_assets_tests.pipeline.simulation.simulated_history import SimulatedHistory, opened
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 
 pytestmark = pytest.mark.slow
@@ -55,9 +55,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 class Crashes:
     """What happens in the org before a run, and runs that die."""
 
-    def __init__(self, life: Life, seed: int) -> None:
-        self._life = life
-        self._org = life.org
+    def __init__(self, simulated: SimulatedHistory, seed: int) -> None:
+        self._simulated = simulated
+        self._org = simulated.org
         self._dice = Random(f"crashes:{seed}")
         self._fields = 0
         self._commits: Counter[str] = Counter()
@@ -82,20 +82,20 @@ class Crashes:
 
     def _run(self, name: str, commits: int) -> None:
         """A process that dies before some commit, and another one that takes up what it left."""
-        with suppress(Died), self._life.process(), before_commit(self._dice.randint(1, commits), die) as commit:
-            self._life.sync()
+        with suppress(Died), self._simulated.process(), before_commit(self._dice.randint(1, commits), die) as commit:
+            self._simulated.sync()
         if commit.happened_at is None:
             self._commits[name] = commit.begun
         else:
             self.died.append(f"{name} at {commit.happened_at}")
             assert_versions_follow(version for entity in self._entities for version in self._versions(entity))
-            with self._life.process():
-                self._life.sync()
+            with self._simulated.process():
+                self._simulated.sync()
         self._check(f"after {self.died[-1:]}")
 
     def _check(self, when: str) -> None:
         for entity in self._entities:
-            found = {row["Id"]: row for row in rows_of(self._life.warehouse, f"current_state/{entity}")}
+            found = {row["Id"]: row for row in rows_of(self._simulated.warehouse, f"current_state/{entity}")}
             for record_id, wanted in expected_rows(self._org, entity).items():
                 row = found.pop(record_id)
                 wrong = {name: (row[name], value) for name, value in wanted.items() if row[name] != value}
@@ -104,9 +104,9 @@ class Crashes:
             versions = self._versions(entity)
             assert_versions_follow(versions)
             last = {row["Id"]: values(row) for row in versions if row["_valid_to"] is None}
-            rows = rows_of(self._life.warehouse, f"current_state/{entity}")
+            rows = rows_of(self._simulated.warehouse, f"current_state/{entity}")
             assert last == {row["Id"]: values(row) for row in rows if row["_change_type"]}, when
-            suspects = rows_of(self._life.warehouse, f"gap_reconciliation/{entity}")
+            suspects = rows_of(self._simulated.warehouse, f"gap_reconciliation/{entity}")
             assert not [suspect for suspect in suspects if suspect["status"] == "open"], when
 
     @property
@@ -114,20 +114,20 @@ class Crashes:
         return self._org.selected_entities
 
     def _versions(self, entity: str) -> list[dict[str, object]]:
-        return versions_of(self._life.warehouse, entity)
+        return versions_of(self._simulated.warehouse, entity)
 
     def a_batch(self) -> None:
         for entity in self._entities:
             ids = [str(record["Id"]) for record in self._org.records(entity)]
             for record_id in self._dice.sample(ids, min(3, len(ids))):
-                self._life.clock.advance(1_100)
+                self._simulated.clock.advance(1_100)
                 with self._org.transaction() as work:
                     work.update(entity, record_id, {"OwnerId": self._owner(entity, record_id)})
-        self._life.step(4)
+        self._simulated.step(4)
 
     def a_snapshot(self) -> None:
         """An overflow, which only a snapshot answers."""
-        self._life.server.faults.arm(Fault.OVERFLOW)
+        self._simulated.server.faults.arm(Fault.OVERFLOW)
         self.a_batch()
 
     def a_schema_change(self) -> None:
@@ -146,7 +146,7 @@ class Crashes:
         self.a_batch()
 
     def a_read_back(self) -> None:
-        self._life.server.faults.arm(Fault.INTERNAL_ERROR)
+        self._simulated.server.faults.arm(Fault.INTERNAL_ERROR)
         self.a_batch()
 
     def _owner(self, entity: str, record_id: str) -> str:
@@ -162,12 +162,12 @@ def test_tables_are_the_org_after_every_crash(
     with_roots_read_once(monkeypatch)
     with_schemas_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
-    with opened(crash_plan_of(seed), folder, tmp_path) as life:
-        crashes = Crashes(life, seed)
+    with opened(crash_plan_of(seed), folder, tmp_path) as simulated:
+        crashes = Crashes(simulated, seed)
         crashes.all()
         print("\n".join(crashes.died))
-        Checks(life).all()
-        assert_rebuilding_gives_the_same_rows(life)
+        Checks(simulated).all()
+        assert_rebuilding_gives_the_same_rows(simulated)
 
 
 def crash_plan_of(seed: int) -> BatchPlan:

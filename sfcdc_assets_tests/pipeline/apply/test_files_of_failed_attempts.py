@@ -23,7 +23,7 @@ from sfcdc_assets.lake.maintenance.table_done import summary_of
 from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, STATE, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, STATE, QuietPipeline, quiet
 from sfcdc_assets_tests.process_death import Died
 
 pytestmark = pytest.mark.slow
@@ -33,12 +33,12 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
-    with quiet(tmp_path, monkeypatch, records=20) as life:
-        life.sync()
-        for record_id in life.ids():
-            life.update(record_id, Name="changed", Description="a long text " * 200)
-        yield life
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
+    with quiet(tmp_path, monkeypatch, records=20) as pipeline:
+        pipeline.sync()
+        for record_id in pipeline.ids():
+            pipeline.update(record_id, Name="changed", Description="a long text " * 200)
+        yield pipeline
 
 
 def unnamed(warehouse: Warehouse) -> set[str]:
@@ -55,8 +55,10 @@ def on_disk(warehouse: Warehouse) -> set[Path]:
     return {path for layer in LAYERS for path in (warehouse.folder / layer).rglob("*.parquet")}
 
 
-def test_a_task_that_cannot_write_its_last_file_leaves_none(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = on_disk(life.warehouse)
+def test_a_task_that_cannot_write_its_last_file_leaves_none(
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = on_disk(pipeline.warehouse)
     write_files = key_range_task.write_files
 
     def no_room_for_texts(rows, filesystem, token, piece_bytes=None):  # type: ignore[no-untyped-def]
@@ -68,16 +70,16 @@ def test_a_task_that_cannot_write_its_last_file_leaves_none(life: QuietLife, mon
         patch.setattr(key_range_task, "write_files", no_room_for_texts)
         for _ in range(3):
             with pytest.raises(Exception, match="no space left on device"):
-                life.catch_up()
-            assert on_disk(life.warehouse) == before
-    life.catch_up()
-    life.assert_equal()
-    assert unnamed(life.warehouse) == set()
+                pipeline.catch_up()
+            assert on_disk(pipeline.warehouse) == before
+    pipeline.catch_up()
+    pipeline.assert_equal()
+    assert unnamed(pipeline.warehouse) == set()
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_batch_that_is_refused_at_any_of_its_commits_leaves_no_file_that_no_commit_names(
-    life: QuietLife, monkeypatch: pytest.MonkeyPatch, layer: str
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch, layer: str
 ) -> None:
     swap = TableCommits.swap_files
 
@@ -89,14 +91,14 @@ def test_a_batch_that_is_refused_at_any_of_its_commits_leaves_no_file_that_no_co
     with monkeypatch.context() as patch:
         patch.setattr(TableCommits, "swap_files", refused)
         with pytest.raises(Exception, match="No space left on device"):
-            life.catch_up()
-    assert unnamed(life.warehouse) == set()
-    life.catch_up()
-    life.assert_equal()
+            pipeline.catch_up()
+    assert unnamed(pipeline.warehouse) == set()
+    pipeline.catch_up()
+    pipeline.assert_equal()
 
 
 def test_what_a_killed_attempt_left_is_deleted_by_the_next_one(
-    life: QuietLife, monkeypatch: pytest.MonkeyPatch
+    pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die(*_: object, **__: object) -> None:
         raise Died
@@ -104,34 +106,34 @@ def test_what_a_killed_attempt_left_is_deleted_by_the_next_one(
     with monkeypatch.context() as patch:
         patch.setattr(CurrentState, "commit", die)
         with pytest.raises(Died):
-            life.catch_up()
-    assert unnamed(life.warehouse)
-    life.catch_up()
-    life.assert_equal()
-    assert unnamed(life.warehouse) == set()
+            pipeline.catch_up()
+    assert unnamed(pipeline.warehouse)
+    pipeline.catch_up()
+    pipeline.assert_equal()
+    assert unnamed(pipeline.warehouse) == set()
 
 
-def test_files_of_an_attempt_at_work_and_of_others_are_nobodys_leftovers(life: QuietLife) -> None:
-    state = CurrentState.open(life.warehouse, ENTITY)
+def test_files_of_an_attempt_at_work_and_of_others_are_nobodys_leftovers(pipeline: QuietPipeline) -> None:
+    state = CurrentState.open(pipeline.warehouse, ENTITY)
     assert state is not None
-    store, rows = life.warehouse.filesystem(STATE), state.table.scan()
-    first = AttemptFiles.begin(life.warehouse, ENTITY)
+    store, rows = pipeline.warehouse.filesystem(STATE), state.table.scan()
+    first = AttemptFiles.begin(pipeline.warehouse, ENTITY)
     at_work = write_table(rows, store, first.token)
     of_another = write_table(rows, store)
-    second = AttemptFiles.begin(life.warehouse, ENTITY)
+    second = AttemptFiles.begin(pipeline.warehouse, ENTITY)
     given_up = write_table(rows, store, second.token)
     second.failed(RuntimeError(), is_written=True)
-    assert unnamed(life.warehouse) == {f"{STATE}/{each.path}" for each in (at_work, of_another)}
-    assert given_up.path not in os.listdir(life.warehouse.folder / STATE)
+    assert unnamed(pipeline.warehouse) == {f"{STATE}/{each.path}" for each in (at_work, of_another)}
+    assert given_up.path not in os.listdir(pipeline.warehouse.folder / STATE)
     del first  # its process is gone, and said nothing
-    AttemptFiles.begin(life.warehouse, ENTITY).ended()
-    assert unnamed(life.warehouse) == {f"{STATE}/{of_another.path}"}
+    AttemptFiles.begin(pipeline.warehouse, ENTITY).ended()
+    assert unnamed(pipeline.warehouse) == {f"{STATE}/{of_another.path}"}
 
 
-def test_other_clients_see_nothing_of_the_marker(life: QuietLife) -> None:
-    life.catch_up()
-    assert (life.warehouse.folder / STATE / MARKER).exists()
-    delta = DeltaTable(life.warehouse.uri(STATE))
+def test_other_clients_see_nothing_of_the_marker(pipeline: QuietPipeline) -> None:
+    pipeline.catch_up()
+    assert (pipeline.warehouse.folder / STATE / MARKER).exists()
+    delta = DeltaTable(pipeline.warehouse.uri(STATE))
     assert delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True, full=True) == [
         *delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True)
     ]
@@ -141,27 +143,27 @@ def test_other_clients_see_nothing_of_the_marker(life: QuietLife) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(folder)]
     if sys.platform != "linux" or os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
         pytest.skip("a file system cannot be mounted here")
     try:
-        with quiet(tmp_path, monkeypatch, records=60, warehouse=str(folder / "warehouse")) as life:
-            life.sync()
-            yield life
+        with quiet(tmp_path, monkeypatch, records=60, warehouse=str(folder / "warehouse")) as pipeline:
+            pipeline.sync()
+            yield pipeline
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=False)
 
 
-def fill(life: QuietLife, but: int) -> Path:
-    filler = life.warehouse.folder.parent / "filler"
+def fill(pipeline: QuietPipeline, but: int) -> Path:
+    filler = pipeline.warehouse.folder.parent / "filler"
     filler.write_bytes(bytes(max(0, shutil.disk_usage(filler.parent).free - but)))
     return filler
 
 
-def test_retries_on_a_full_disk_take_no_more_of_it(small_disk: QuietLife) -> None:
+def test_retries_on_a_full_disk_take_no_more_of_it(small_disk: QuietPipeline) -> None:
     dice = Random(5)
     with small_disk.org.transaction() as work:
         for record_id in small_disk.ids():
@@ -180,22 +182,22 @@ def test_retries_on_a_full_disk_take_no_more_of_it(small_disk: QuietLife) -> Non
     small_disk.assert_equal()
 
 
-def test_maintenance_on_a_full_disk_makes_room_first_and_calls_nothing_damaged(small_disk: QuietLife) -> None:
-    life, dice = small_disk, Random(6)
+def test_maintenance_on_a_full_disk_makes_room_first_and_calls_nothing_damaged(small_disk: QuietPipeline) -> None:
+    pipeline, dice = small_disk, Random(6)
     for _ in range(6):
-        life.update(life.ids()[0], Description=dice.randbytes(15_000).hex())
-        life.catch_up()
-    orphan = life.warehouse.folder / STATE / "of-a-killed-task.parquet"
+        pipeline.update(pipeline.ids()[0], Description=dice.randbytes(15_000).hex())
+        pipeline.catch_up()
+    orphan = pipeline.warehouse.folder / STATE / "of-a-killed-task.parquet"
     orphan.write_bytes(dice.randbytes(2_000_000))
     os.utime(orphan, (0, 0))
-    filler = fill(life, but=0)
+    filler = fill(pipeline, but=0)
     assert shutil.disk_usage(filler.parent).free < 4_096
-    done = list(maintain(life.warehouse, Retention(7), life.clock.now_ms()))
+    done = list(maintain(pipeline.warehouse, Retention(7), pipeline.clock.now_ms()))
     assert not orphan.exists(), "what makes room needs none"
     assert [str(each) for each in done if each.problem] == []
     assert "0 damaged" in summary_of(done)
     assert sum(each.packed for each in done) > 0, "and there is room to pack then"
     filler.unlink()
-    life.update(life.ids()[0], Name="afterwards")
-    life.catch_up()
-    life.assert_equal()
+    pipeline.update(pipeline.ids()[0], Name="afterwards")
+    pipeline.catch_up()
+    pipeline.assert_equal()

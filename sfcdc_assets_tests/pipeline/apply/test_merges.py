@@ -9,7 +9,7 @@ import pytest
 
 from sfcdc_assets.lake.tables import open_suspect
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, LONGEST_LAG_MS, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, LONGEST_LAG_MS, quiet
 
 
 def test_the_loser_of_a_merge_is_read_back_and_says_so_and_a_mass_delete_is_not(
@@ -41,19 +41,19 @@ def test_the_loser_of_a_merge_is_read_back_and_says_so_and_a_mass_delete_is_not(
 def test_a_loser_that_rest_shows_late_stays_deleted_and_is_read_again_until_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with quiet(tmp_path, monkeypatch) as life:
-        life.sync()
-        before = life.version()
-        master, loser, *_ = life.ids()
-        life.clock.advance(LONGEST_LAG_MS)
-        life.settings(rest_delay=LONGEST_LAG_MS // 2)
-        with life.org.transaction() as work:
+    with quiet(tmp_path, monkeypatch) as quiet_pipeline:
+        quiet_pipeline.sync()
+        before = quiet_pipeline.version()
+        master, loser, *_ = quiet_pipeline.ids()
+        quiet_pipeline.clock.advance(LONGEST_LAG_MS)
+        quiet_pipeline.settings(rest_delay=LONGEST_LAG_MS // 2)
+        with quiet_pipeline.org.transaction() as work:
             work.merge(ENTITY, master, (loser,))
-        life.clock.advance(1_000)
-        life.catch_up()
-        assert [suspect["reason"] for suspect in life.open_suspects().values()] == ["silent_change"]
-        life.clock.advance(LONGEST_LAG_MS)
-        life.catch_up()
-        assert life.rows()[loser]["_deleted_reason"] == "merged"
-        assert all(rows[loser]["_is_deleted"] for rows in life.rows_since(before))
-        life.assert_equal()
+        quiet_pipeline.clock.advance(1_000)
+        quiet_pipeline.catch_up()
+        assert [suspect["reason"] for suspect in quiet_pipeline.open_suspects().values()] == ["silent_change"]
+        quiet_pipeline.clock.advance(LONGEST_LAG_MS)
+        quiet_pipeline.catch_up()
+        assert quiet_pipeline.rows()[loser]["_deleted_reason"] == "merged"
+        assert all(rows[loser]["_is_deleted"] for rows in quiet_pipeline.rows_since(before))
+        quiet_pipeline.assert_equal()

@@ -14,7 +14,7 @@ from sfcdc_assets.org_reads.read_back import read_back_suspects
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.reconciliation.rebuild import applying, rebuild_entity
-from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
+from sfcdc_assets_tests.pipeline.simulation.read_tables import versions_of
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 from sfcdc_assets_tests.run_contexts import run_on
 

@@ -15,9 +15,9 @@ from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.reconciliation.rebuild import rebuild_entity
 from sfcdc_assets_tests.pipeline.commits import another_memory, before_commit
-from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, QuietPipeline, quiet
+from sfcdc_assets_tests.pipeline.simulation.read_tables import versions_of
 from sfcdc_assets_tests.pipeline.stream import CHANNEL
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 from sfcdc_assets_tests.run_contexts import run_on
@@ -27,35 +27,35 @@ MOST = 60
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
-    with quiet(tmp_path, monkeypatch) as life:
-        life.sync()
-        change(life, "first")
-        yield life
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
+    with quiet(tmp_path, monkeypatch) as pipeline:
+        pipeline.sync()
+        change(pipeline, "first")
+        yield pipeline
 
 
-def change(life: QuietLife, text: str) -> None:
+def change(pipeline: QuietPipeline, text: str) -> None:
     """Changes that are applied when this returns."""
-    for record_id in life.ids()[:3]:
-        life.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
-    life.clock.advance(1_000)
-    life.catch_up()
+    for record_id in pipeline.ids()[:3]:
+        pipeline.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
+    pipeline.clock.advance(1_000)
+    pipeline.catch_up()
 
 
-def rebuild(life: QuietLife) -> None:
+def rebuild(pipeline: QuietPipeline) -> None:
     def apply(tables: Warehouse) -> ApplyReport:
         return apply_entity(run_on(tables), ToApply(ENTITY, CHANNEL))
 
-    rebuild_entity(life.warehouse, ENTITY, CHANNEL, apply)
+    rebuild_entity(pipeline.warehouse, ENTITY, CHANNEL, apply)
 
 
-def rebuild_of_removed_layers(life: QuietLife) -> None:
-    remove_layers(life.warehouse, ENTITY)
-    rebuild(life)
+def rebuild_of_removed_layers(pipeline: QuietPipeline) -> None:
+    remove_layers(pipeline.warehouse, ENTITY)
+    rebuild(pipeline)
 
 
-def night(life: QuietLife) -> None:
-    assert not [done.problem for done in maintain(life.warehouse, Retention(7), life.clock()) if done.problem]
+def night(pipeline: QuietPipeline) -> None:
+    assert not [done.problem for done in maintain(pipeline.warehouse, Retention(7), pipeline.clock()) if done.problem]
 
 
 def in_another_process(work: Callable[[], None]) -> None:
@@ -72,21 +72,21 @@ FIRST = (
 @pytest.mark.slow
 @pytest.mark.parametrize("first", FIRST)
 def test_a_run_before_any_commit_of_another_work_leaves_the_right_tables(
-    life: QuietLife, first: Callable[[QuietLife], None]
+    pipeline: QuietPipeline, first: Callable[[QuietPipeline], None]
 ) -> None:
     for number in range(1, MOST):
-        meanwhile = partial(in_another_process, partial(change, life, f"at {number}"))
+        meanwhile = partial(in_another_process, partial(change, pipeline, f"at {number}"))
         with before_commit(number, meanwhile) as commits:
             try:
-                first(life)
+                first(pipeline)
             except ConcurrentCommit:
-                first(life)
+                first(pipeline)
         if commits.happened_at is None:
             break
-        life.catch_up()
-        life.assert_equal()
-        assert_versions_follow(versions_of(life.warehouse, ENTITY))
-        before = life.layers()
-        rebuild(life)
-        assert life.layers() == before, f"after a run before commit {number} to {commits.happened_at}"
+        pipeline.catch_up()
+        pipeline.assert_equal()
+        assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
+        before = pipeline.layers()
+        rebuild(pipeline)
+        assert pipeline.layers() == before, f"after a run before commit {number} to {commits.happened_at}"
     assert 3 <= number < MOST - 1, "each commit had its turn"

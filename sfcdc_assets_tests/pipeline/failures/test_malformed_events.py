@@ -43,8 +43,8 @@ from sfcdc_assets_tests.pipeline.failures.malformed_kinds import (
     Malformed,
 )
 from sfcdc_assets_tests.pipeline.landing.test_event_landing import push
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows, rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows, rows_of
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 

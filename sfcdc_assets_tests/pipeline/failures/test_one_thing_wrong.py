@@ -50,8 +50,8 @@ from sfcdc_assets_tests.pipeline.failures.ways_to_fail import (
     used_up,
 )
 from sfcdc_assets_tests.pipeline.landing.test_deliveries_spent import FAILURES
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, stream
 

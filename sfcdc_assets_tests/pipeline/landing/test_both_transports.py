@@ -20,16 +20,16 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
-from sfcdc_assets_tests.pipeline.lives import lives
-from sfcdc_assets_tests.pipeline.lives.lives_checks import Checks
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.simulation import simulated_history
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import (
     with_roots_read_once,
     with_schemas_read_once,
     without_spark,
 )
-from sfcdc_assets_tests.pipeline.lives.lives_plan import plan_of
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
-from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.simulation.checks import Checks
+from sfcdc_assets_tests.pipeline.simulation.history_plan import plan_of
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 
 PUBSUB, COMETD = "pubsub", "cometd"
 LAYERS = ("text_fields", "current_state", "history", "gap_reconciliation", "snapshot")
@@ -58,10 +58,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def reading_over(life: lives.Life, transport: str, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process of the life's pipeline with this protocol."""
+def reading_over(
+    simulated: simulated_history.SimulatedHistory, transport: str, patch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A process of the pipeline of that history with this protocol."""
     patch.setenv("SFCDC_TRANSPORT", transport)
-    with life.process():
+    with simulated.process():
         yield
 
 
@@ -91,14 +93,18 @@ def test_both_protocols_give_the_same_tables_row_for_row(
     # A hidden field that is named as changed is null in Avro, and not so in JSON: its record is read back.
     plan = replace(plan, settings=replace(plan.settings, hidden_fields_in_bitmaps=False))
     with ExitStack() as stack:
-        first = stack.enter_context(lives.opened(plan, folder / PUBSUB, tmp_path_factory.mktemp("authority")))
-        second = lives.Life(plan, first.org, first.clock, first.server, Warehouse(str(folder / COMETD)), None)
+        first = stack.enter_context(
+            simulated_history.opened(plan, folder / PUBSUB, tmp_path_factory.mktemp("authority"))
+        )
+        second = simulated_history.SimulatedHistory(
+            plan, first.org, first.clock, first.server, Warehouse(str(folder / COMETD)), None
+        )
         stack.enter_context(reading_over(first, PUBSUB, monkeypatch))
         stack.enter_context(reading_over(second, COMETD, monkeypatch))
         for steps in plan.steps:
             first.step(steps)
-            for life in (first, second):
-                life.sync()
+            for simulated in (first, second):
+                simulated.sync()
         wanted, found = tables_of(first.warehouse), tables_of(second.warehouse)
     assert found.keys() == wanted.keys()
     for name in wanted:
@@ -126,33 +132,33 @@ def test_a_warehouse_whose_protocol_changes_goes_on_as_if_it_had_not(
     with_schemas_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
     plan = plan_of(seed)
-    with lives.opened(plan, folder, tmp_path_factory.mktemp("authority")) as life:
-        life.org.settings = replace(life.org.settings, cometd_event_uuids=has_uuids)
+    with simulated_history.opened(plan, folder, tmp_path_factory.mktemp("authority")) as simulated:
+        simulated.org.settings = replace(simulated.org.settings, cometd_event_uuids=has_uuids)
         for number, steps in enumerate(plan.steps):
-            with reading_over(life, (PUBSUB, COMETD)[number % 2], monkeypatch):
-                life.step(steps)
+            with reading_over(simulated, (PUBSUB, COMETD)[number % 2], monkeypatch):
+                simulated.step(steps)
                 if number == len(plan.steps) - 1:
-                    life.give_everything_back()  # what is off its channel is not read again
-                life.sync()
-        Checks(life).all()
-        rows, published = rows_of(life.warehouse, "raw_events"), Counter(headers_published(life))
+                    simulated.give_everything_back()  # what is off its channel is not read again
+                simulated.sync()
+        Checks(simulated).all()
+        rows, published = rows_of(simulated.warehouse, "raw_events"), Counter(headers_published(simulated))
     landed = Counter(Header(*(row[name] for name in Header._fields[:-1]), tuple(row["record_ids"])) for row in rows)
     assert landed <= published, "nothing is landed twice"
     assert {row["payload"][:1] == b"{" for row in rows} == {False, True}
-    last = RawEvents.open(life.warehouse).checkpoint(plan.channel)
+    last = RawEvents.open(simulated.warehouse).checkpoint(plan.channel)
     assert last.transport == (PUBSUB, COMETD)[(len(plan.steps) - 1) % 2]
     monkeypatch.setenv("SFCDC_CHANNELS", plan.channel)
-    (channel,) = status_of(life.warehouse, load_settings()).channels
+    (channel,) = status_of(simulated.warehouse, load_settings()).channels
     assert (channel.transport, channel.replay_id) == (last.transport, (last.resume.replay_id or b"").hex())
-    losses = known_losses(life.warehouse, plan.channel)
+    losses = known_losses(simulated.warehouse, plan.channel)
     assert len(losses) == len(plan.steps) - 1
     assert all(loss.is_bridged and "was read over" in loss.checkpoint.reason for loss in losses)
 
 
-def headers_published(life: lives.Life) -> Iterator[Header]:
+def headers_published(simulated: simulated_history.SimulatedHistory) -> Iterator[Header]:
     """Of the readable events of the channel, copies included."""
-    bus = life.server.bus
-    for event in bus.read(set(life.org.definitions), after=0, max_events=10**6, max_bytes=10**9).events:
+    bus = simulated.server.bus
+    for event in bus.read(set(simulated.org.definitions), after=0, max_events=10**6, max_bytes=10**9).events:
         with suppress(HeaderError):
             head = read_header(event.payload, json.loads(bus.schema_json(event.schema_id) or ""))
             change_type = str(head.change_type)

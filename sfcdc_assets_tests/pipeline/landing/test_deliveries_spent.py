@@ -30,7 +30,7 @@ from sfcdc_assets.runtime.progress import EventsDelivered, Fact, observing
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.pipeline.landing.test_event_landing import push
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.errors import ChannelNotFound
 from sfcdc_assets.streams.resume import ResumePoint
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 GENERIC = "/u/notifications/orders"

@@ -28,7 +28,7 @@ from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS, eventually
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.trusted_authority import trust_only_the_org
 
 pytestmark = pytest.mark.slow

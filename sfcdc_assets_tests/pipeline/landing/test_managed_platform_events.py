@@ -26,7 +26,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.pubsub.managed_subscription import ManagedFetchStream
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 EVENT = "Order_Event__e"

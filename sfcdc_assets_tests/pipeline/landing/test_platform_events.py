@@ -21,7 +21,7 @@ from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.settings.channel_kinds import table_of
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import SETTLE, Stream, stream
 
 ORDERS = "/event/Order_Event__e"

@@ -18,7 +18,7 @@ from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts
 from sfcdc_assets.org_connection.org_connection import connect
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ from sfcdc_assets.landing.retype_events import NothingLanded, TypedAgain, type_a
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
-from sfcdc_assets_tests.pipeline.lives.lives_tables import landed_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows
 
 CHANNEL = "/u/Orders"
 NAME = "generic_events/Orders"

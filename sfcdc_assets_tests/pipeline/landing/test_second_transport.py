@@ -17,11 +17,11 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK, until_settled
 from sfcdc_assets.streams.delivered_event import ReplayPreset, ReplayStart
-from sfcdc_assets_tests.pipeline.lives import lives
-from sfcdc_assets_tests.pipeline.lives.lives_checks import Checks, assert_rebuilding_gives_the_same_rows
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_roots_read_once, without_spark
-from sfcdc_assets_tests.pipeline.lives.lives_plan import plan_of
 from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.simulation import simulated_history
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.simulation.checks import Checks, assert_rebuilding_gives_the_same_rows
+from sfcdc_assets_tests.pipeline.simulation.history_plan import plan_of
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.streams.json_transport import MOST, JsonTransport
 
@@ -148,9 +148,14 @@ def test_a_simulated_org_history_over_cometd_gives_the_tables_that_the_org_says(
     """Snapshots, gaps, large texts, broken payloads, schema changes and read-backs included, and a session that breaks
     in each round."""
     monkeypatch.setenv("SFCDC_TRANSPORT", "cometd")
-    dice, step, answers, steps_begun = Random(f"faults:{seed}"), lives.Life.step, Counter[str](), 0
+    dice, step, answers, steps_begun = (
+        Random(f"faults:{seed}"),
+        simulated_history.SimulatedHistory.step,
+        Counter[str](),
+        0,
+    )
 
-    def step_and_break(history: lives.Life, steps: int) -> None:
+    def step_and_break(history: simulated_history.SimulatedHistory, steps: int) -> None:
         nonlocal steps_begun
         steps_begun += 1
         if steps_begun == 1:
@@ -162,12 +167,12 @@ def test_a_simulated_org_history_over_cometd_gives_the_tables_that_the_org_says(
         step(history, steps)
         steps_begun -= 1
 
-    monkeypatch.setattr(lives.Life, "step", step_and_break)
+    monkeypatch.setattr(simulated_history.SimulatedHistory, "step", step_and_break)
     with_roots_read_once(monkeypatch)
     without_spark(monkeypatch, Random(seed))
     with (
         memory_folder(tmp_path) as folder,
-        lives.opened(plan_of(seed), folder, tmp_path_factory.mktemp("authority")) as history,
+        simulated_history.opened(plan_of(seed), folder, tmp_path_factory.mktemp("authority")) as history,
     ):
         history.live()
         Checks(history).all()

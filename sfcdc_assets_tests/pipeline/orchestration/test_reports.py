@@ -21,7 +21,7 @@ from sfcdc_assets.orchestration.assets.reports import RunReports, has_changed
 from sfcdc_assets.orchestration.assets.tables_metadata import look_again
 from sfcdc_assets.org_reads.read_back import ReadBackReport
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 
 NAMES = ("First__c", "Second__c", "Third__c")
 LAYERS = {

@@ -19,8 +19,8 @@ from sfcdc_assets.org_connection.same_organization import owner_of
 from sfcdc_assets.settings.setting_values import PREFIX
 from sfcdc_assets.settings.settings import is_secret
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 from sfcdc_assets_tests.ui.dagster_server import DagsterServer
 
 __all__ = ["no_settings_but_the_tests_own"]

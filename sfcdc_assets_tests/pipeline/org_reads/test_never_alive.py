@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets_tests.pipeline.lives.quiet_life import QuietLife, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import QuietPipeline, quiet
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
     with quiet(tmp_path, monkeypatch) as opened:
         opened.sync()
         yield opened
 
 
-def test_it_is_in_no_table_until_a_copy_finds_it_in_the_recycle_bin(life: QuietLife) -> None:
-    with life.org.transaction() as work:
+def test_it_is_in_no_table_until_a_copy_finds_it_in_the_recycle_bin(pipeline: QuietPipeline) -> None:
+    with pipeline.org.transaction() as work:
         never_alive = work.create("Account", {"Name": "made and deleted at once"})
         work.delete("Account", never_alive)
-    life.update(life.ids()[0], Name="changed afterwards")
-    life.catch_up()
-    life.assert_equal()
-    assert never_alive not in life.rows()
-    life.snapshot()
-    life.catch_up()
-    row = life.rows()[never_alive]
+    pipeline.update(pipeline.ids()[0], Name="changed afterwards")
+    pipeline.catch_up()
+    pipeline.assert_equal()
+    assert never_alive not in pipeline.rows()
+    pipeline.snapshot()
+    pipeline.catch_up()
+    row = pipeline.rows()[never_alive]
     assert (row["_is_deleted"], row["Name"]) == (True, "made and deleted at once")

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from sfcdc_assets.reconciliation import broken_histories as histories
 from sfcdc_assets.reconciliation.broken_histories import broken, broken_histories
 from sfcdc_assets.timeline.value_chain import value_chain
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, QuietPipeline, quiet
 from sfcdc_assets_tests.timeline.builders import (
     change,
     everything,
@@ -27,25 +27,25 @@ from sfcdc_assets_tests.timeline.builders import (
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
     """Three records with three versions each."""
-    with quiet(tmp_path, monkeypatch) as life:
-        life.sync()
+    with quiet(tmp_path, monkeypatch) as pipeline:
+        pipeline.sync()
         for name in ("one", "two"):
-            for record_id in life.ids()[:3]:
-                life.update(record_id, Name=name)
-            life.catch_up()
-        yield life
+            for record_id in pipeline.ids()[:3]:
+                pipeline.update(record_id, Name=name)
+            pipeline.catch_up()
+        yield pipeline
 
 
-def history(life: QuietLife) -> DeltaTable:
-    return DeltaTable(life.warehouse.uri(f"history/{ENTITY}"))
+def history(pipeline: QuietPipeline) -> DeltaTable:
+    return DeltaTable(pipeline.warehouse.uri(f"history/{ENTITY}"))
 
 
-def test_sound_histories_are_not_named(life: QuietLife, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert broken_histories(life.warehouse, ENTITY) == []
+def test_sound_histories_are_not_named(pipeline: QuietPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert broken_histories(pipeline.warehouse, ENTITY) == []
     monkeypatch.setattr(histories, "ROWS_AT_ONCE", 1)
-    assert broken_histories(life.warehouse, ENTITY) == []
+    assert broken_histories(pipeline.warehouse, ENTITY) == []
 
 
 def test_versions_of_one_position_are_in_order_whatever_the_order_of_rows() -> None:
@@ -64,13 +64,15 @@ def test_versions_of_one_position_are_in_order_whatever_the_order_of_rows() -> N
         assert chain["change_type"].to_list() == reported
 
 
-def test_a_version_that_is_missing_is_found(life: QuietLife) -> None:
-    record_id = life.ids()[1]
-    history(life).delete(f"\"Id\" = '{record_id}' and \"Name\" = 'one'")
-    assert broken_histories(life.warehouse, ENTITY) == [record_id]
+def test_a_version_that_is_missing_is_found(pipeline: QuietPipeline) -> None:
+    record_id = pipeline.ids()[1]
+    history(pipeline).delete(f"\"Id\" = '{record_id}' and \"Name\" = 'one'")
+    assert broken_histories(pipeline.warehouse, ENTITY) == [record_id]
 
 
-def test_a_version_that_stands_twice_is_found(life: QuietLife) -> None:
-    record_id = life.ids()[2]
-    history(life).update(updates={"_valid_to": "_valid_from"}, predicate=f"\"Id\" = '{record_id}' and \"Name\" = 'one'")
-    assert broken_histories(life.warehouse, ENTITY) == [record_id]
+def test_a_version_that_stands_twice_is_found(pipeline: QuietPipeline) -> None:
+    record_id = pipeline.ids()[2]
+    history(pipeline).update(
+        updates={"_valid_to": "_valid_from"}, predicate=f"\"Id\" = '{record_id}' and \"Name\" = 'one'"
+    )
+    assert broken_histories(pipeline.warehouse, ENTITY) == [record_id]

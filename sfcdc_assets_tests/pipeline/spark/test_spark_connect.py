@@ -21,7 +21,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.spark.session import spark_session
 from sfcdc_assets.spark.workers import WorkersNotReady
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, assert_same_rows, expected_rows, ids
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.spark.spark_cluster import SparkCluster, spark_cluster
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow

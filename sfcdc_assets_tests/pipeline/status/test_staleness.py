@@ -22,7 +22,7 @@ from sfcdc_assets.status.staleness import stale_parts
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets_tests.cli.command import refusal, sfcdc
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities, catch_up
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import Stream, stream
 
 MINUTE = 60.0

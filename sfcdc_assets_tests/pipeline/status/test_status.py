@@ -21,7 +21,7 @@ from sfcdc_assets.status.metrics import metrics_text
 from sfcdc_assets.status.status import status_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.apply.many_entities import BEGUN_MS, CHANNEL, EVENTS, Entities, catch_up
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 NAMES = ("First__c", "Second__c")

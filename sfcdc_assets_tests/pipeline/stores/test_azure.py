@@ -12,8 +12,8 @@ from sfcdc_assets.lake.errors import StoreRefused
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.pipeline.commits import another_memory, before_commit
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, quiet
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, quiet
+from sfcdc_assets_tests.pipeline.simulation.read_tables import versions_of
 from sfcdc_assets_tests.pipeline.stores.azurite import ACCOUNT, CONTAINER, azurite
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 from sfcdc_assets_tests.store_login import log_in
@@ -42,29 +42,29 @@ def test_snapshot_changes_a_race_and_a_rebuild_end_with_the_orgs_rows(
     root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_commits(Warehouse(root))
-    with quiet(tmp_path, monkeypatch, warehouse=root) as life:
-        life.sync()
+    with quiet(tmp_path, monkeypatch, warehouse=root) as pipeline:
+        pipeline.sync()
 
         def change(text: str) -> None:
-            for record_id in life.ids()[:3]:
-                life.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
-            life.clock.advance(1_000)
+            for record_id in pipeline.ids()[:3]:
+                pipeline.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
+            pipeline.clock.advance(1_000)
 
         def other() -> None:
             with another_memory():
                 change("other's")
-                life.catch_up()
+                pipeline.catch_up()
 
         change("own")
         with before_commit(5, other) as commits:
-            life.catch_up()
+            pipeline.catch_up()
         assert commits.happened_at is not None
-        life.catch_up()
-        life.assert_equal()
-        assert_versions_follow(versions_of(life.warehouse, ENTITY))
-        before = life.layers()
-        life.rebuild()
-        assert life.layers() == before
+        pipeline.catch_up()
+        pipeline.assert_equal()
+        assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
+        before = pipeline.layers()
+        pipeline.rebuild()
+        assert pipeline.layers() == before
 
 
 def test_another_key_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from sfcdc_assets.apply.spark_job import Outcome, PackedBatches, outcomes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.object_store import BUCKET, SECRET, object_store
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Entities
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import job_of, worked_off
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import job_of, worked_off
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.store_login import log_in
 

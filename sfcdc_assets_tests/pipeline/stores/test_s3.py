@@ -20,9 +20,9 @@ from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.pipeline.apply.many_entities import CHANNEL, Counts, Entities, catch_up
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import without_spark
-from sfcdc_assets_tests.pipeline.lives.lives_tables import versions_of
-from sfcdc_assets_tests.pipeline.lives.quiet_life import ENTITY, QuietLife, quiet
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import ENTITY, QuietPipeline, quiet
+from sfcdc_assets_tests.pipeline.simulation.read_tables import versions_of
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 from sfcdc_assets_tests.store_login import log_in
@@ -50,22 +50,22 @@ def store(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def life(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+def pipeline(store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
     """Day zero of an org, in the store."""
     with quiet(tmp_path, monkeypatch, warehouse=store) as opened:
         opened.sync()
         yield opened
 
 
-def change(life: QuietLife, text: str) -> None:
-    for record_id in life.ids()[:3]:
-        life.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
-    life.clock.advance(1_000)
+def change(pipeline: QuietPipeline, text: str) -> None:
+    for record_id in pipeline.ids()[:3]:
+        pipeline.update(record_id, Name=f"{text} {record_id}", Description=f"{text} " * 200)
+    pipeline.clock.advance(1_000)
 
 
-def change_and_apply(life: QuietLife, text: str) -> None:
-    change(life, text)
-    life.catch_up()
+def change_and_apply(pipeline: QuietPipeline, text: str) -> None:
+    change(pipeline, text)
+    pipeline.catch_up()
 
 
 @pytest.mark.parametrize("name", ["a b", "a'b", "100%", "ünï 日本", "a+b*c", "a&b=c;d"])
@@ -80,47 +80,49 @@ def test_a_root_of_any_characters_that_are_not_refused_is_found_again(store: str
     assert warehouse.entities("gap_reconciliation") == (ENTITY,)
 
 
-def test_snapshot_changes_and_a_rebuild_end_with_the_orgs_rows(life: QuietLife) -> None:
-    change_and_apply(life, "first")
-    with life.org.transaction() as work:
-        work.delete(ENTITY, life.ids()[0])
-    change_and_apply(life, "second")
-    life.assert_equal()
-    before = life.layers()
-    life.rebuild()
-    assert life.layers() == before
-    assert_versions_follow(versions_of(life.warehouse, ENTITY))
+def test_snapshot_changes_and_a_rebuild_end_with_the_orgs_rows(pipeline: QuietPipeline) -> None:
+    change_and_apply(pipeline, "first")
+    with pipeline.org.transaction() as work:
+        work.delete(ENTITY, pipeline.ids()[0])
+    change_and_apply(pipeline, "second")
+    pipeline.assert_equal()
+    before = pipeline.layers()
+    pipeline.rebuild()
+    assert pipeline.layers() == before
+    assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
 
 
 @pytest.mark.parametrize("number", [COMMITS[0], *(pytest.param(at, marks=pytest.mark.soak) for at in COMMITS[1:])])
-def test_of_two_memories_one_wins_and_the_other_redoes_and_nothing_is_lost(life: QuietLife, number: int) -> None:
+def test_of_two_memories_one_wins_and_the_other_redoes_and_nothing_is_lost(
+    pipeline: QuietPipeline, number: int
+) -> None:
     def other() -> None:
         with another_memory():
-            change_and_apply(life, "other's")
+            change_and_apply(pipeline, "other's")
 
-    change(life, "own")
+    change(pipeline, "own")
     with before_commit(number, other) as commits:
-        life.catch_up()
+        pipeline.catch_up()
     assert commits.happened_at is not None
-    life.catch_up()
-    life.assert_equal()
-    assert_versions_follow(versions_of(life.warehouse, ENTITY))
+    pipeline.catch_up()
+    pipeline.assert_equal()
+    assert_versions_follow(versions_of(pipeline.warehouse, ENTITY))
 
 
 @pytest.mark.parametrize("number", [COMMITS[0], *(pytest.param(at, marks=pytest.mark.soak) for at in COMMITS[1:])])
 def test_a_process_that_dies_between_a_data_file_and_its_commit_changes_nothing_that_is_true(
-    life: QuietLife, number: int
+    pipeline: QuietPipeline, number: int
 ) -> None:
-    change(life, "dying")
+    change(pipeline, "dying")
     with pytest.raises(Died), before_commit(number, die):
-        life.catch_up()
+        pipeline.catch_up()
     with another_memory():
-        life.catch_up()
-        life.assert_equal()
-        life.clock.advance(30 * 86_400_000)
-        done = maintain(life.warehouse, Retention(7), life.clock())
+        pipeline.catch_up()
+        pipeline.assert_equal()
+        pipeline.clock.advance(30 * 86_400_000)
+        done = maintain(pipeline.warehouse, Retention(7), pipeline.clock())
         assert not [each.problem for each in done if each.problem]
-        life.assert_equal()
+        pipeline.assert_equal()
 
 
 def test_one_run_applies_the_changes_of_some_of_many_entities(store: str, monkeypatch: pytest.MonkeyPatch) -> None:

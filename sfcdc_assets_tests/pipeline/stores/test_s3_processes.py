@@ -24,8 +24,8 @@ from sfcdc_assets_tests.environment import without_settings
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.pipeline.apply.applying_process import ENTITY, ApplyingProcess, land_and_apply
 from sfcdc_assets_tests.pipeline.commits import another_memory
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.stores.s3_proxy import s3_proxy
 from sfcdc_assets_tests.pipeline.stores.s3_server import BUCKET, S3Server, s3_server
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow

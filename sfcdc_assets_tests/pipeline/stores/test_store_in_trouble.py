@@ -15,9 +15,9 @@ from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets_tests.cli.command import sfcdc
 from sfcdc_assets_tests.lake.object_store import BUCKET, EXPIRED, Failure, ObjectStore, object_store
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
-from sfcdc_assets_tests.pipeline.lives.quiet_life import QuietLife, quiet
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.quiet_pipeline import QuietPipeline, quiet
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 from sfcdc_assets_tests.store_login import log_in
 
 DONE_AND_NOT_SAID = Failure(500, "InternalError", "We encountered an internal error.", "PUT|POST|DELETE", is_done=True)
@@ -35,7 +35,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
 
 
 @pytest.fixture
-def life(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietLife]:
+def quiet_pipeline(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
     with quiet(tmp_path, monkeypatch, warehouse=f"s3://{BUCKET}/warehouse") as opened:
         opened.sync()
         yield opened
@@ -43,16 +43,16 @@ def life(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_whatever_a_store_refuses_in_mid_run_the_next_one_goes_on_and_lands_nothing_twice(
-    store: ObjectStore, life: QuietLife
+    store: ObjectStore, quiet_pipeline: QuietPipeline
 ) -> None:
     for number, (failure, times, after) in enumerate(IN_MID_RUN):
-        for record_id in life.ids()[:2]:
-            life.update(record_id, Name=f"change {number}", Description=f"the text of {number}")
+        for record_id in quiet_pipeline.ids()[:2]:
+            quiet_pipeline.update(record_id, Name=f"change {number}", Description=f"the text of {number}")
         with store.failing(failure, times, after), suppress(SfcdcError):
-            life.catch_up()
-        life.catch_up()
-        life.assert_equal()
-    landed = sorted(row["position"] for row in rows_of(life.warehouse, "raw_events"))
+            quiet_pipeline.catch_up()
+        quiet_pipeline.catch_up()
+        quiet_pipeline.assert_equal()
+    landed = sorted(row["position"] for row in rows_of(quiet_pipeline.warehouse, "raw_events"))
     assert landed == list(range(landed[0], landed[0] + 2 * len(IN_MID_RUN)))
 
 

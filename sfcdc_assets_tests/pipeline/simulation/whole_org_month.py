@@ -1,4 +1,4 @@
-"""A month of a whole org in simulated time: `python -m sfcdc_assets_tests.pipeline.lives.whole_org_month`.
+"""A month of a whole org in simulated time: `python -m sfcdc_assets_tests.pipeline.simulation.whole_org_month`.
 
 300 objects are polled and ten are streamed, while the org has weather: requests and streams that fail, floods of
 stamps, transactions that stay open, outages, a process that dies. At the end every table must equal the org, every

@@ -10,9 +10,9 @@ from typing import Any
 from sfcdc_assets.change_events.columns import Column, columns_of_arrow_schema
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS
-from sfcdc_assets_tests.pipeline.lives.lives import Life
-from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, living_at
+from sfcdc_assets_tests.pipeline.simulation.read_tables import ms, rows_of
+from sfcdc_assets_tests.pipeline.simulation.simulated_history import SimulatedHistory
 
 Row = Mapping[str, Any]
 Shows = Callable[[str, Row, str, Any], bool]
@@ -20,7 +20,7 @@ Shows = Callable[[str, Row, str, Any], bool]
 READS = {"SNAPSHOT", "REFETCH"}
 
 
-def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> Iterator[str]:
+def never_so(simulated: SimulatedHistory, entity: str, versions: Sequence[Row], shows: Shows) -> Iterator[str]:
     """Describe cells of living versions that are called certain, and whose value the record had at no time at which the
     version is valid, by the org's own log.
 
@@ -30,19 +30,19 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
     its channel, or the record outside of a filter, until somebody looks; and a field that was hidden and shown and
     nobody looked in between.
     """
-    table = CurrentState.open(life.warehouse, entity)
+    table = CurrentState.open(simulated.warehouse, entity)
     columns = {each.name.lower(): each for each in (columns_of_arrow_schema(table.schema) if table else ())}
-    transactions = list(life.org.transactions())
-    unseen, hidden = _unseen(life, entity), _hidden_unnoticed(life, entity, columns)
+    transactions = list(simulated.org.transactions())
+    unseen, hidden = _unseen(simulated, entity), _hidden_unnoticed(simulated, entity, columns)
     read_at = {
         (row["Id"], row["_position"]): ms(row["_read_at"])
-        for row in rows_of(life.warehouse, f"snapshot/{entity}")
+        for row in rows_of(simulated.warehouse, f"snapshot/{entity}")
         if row["_read_at"] is not None
     }
 
     @cache
     def org_after(commit_number: int) -> Rows:
-        return living_at(life.org, entity, commit_number)
+        return living_at(simulated.org, entity, commit_number)
 
     for row in versions:
         since, until = ms(row["_valid_from"]), inf if row["_valid_to"] is None else ms(row["_valid_to"])
@@ -54,7 +54,7 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
         first = max((each.commit_number for each in transactions if each.commit_timestamp <= since), default=0)
         later = [each.commit_number for each in transactions if since < each.commit_timestamp < until]
         states = [org_after(number)[row["Id"]] for number in (first, *later) if row["Id"] in org_after(number)]
-        between = _changed_at_once(life, entity, first, max(later, default=first))
+        between = _changed_at_once(simulated, entity, first, max(later, default=first))
         for name in {name for state in states for name in state if name.lower() not in between}:
             column = columns.get(name.lower())
             # Of a field that the object did not have, the log shows null.
@@ -67,11 +67,11 @@ def never_so(life: Life, entity: str, versions: Sequence[Row], shows: Shows) -> 
             yield f"{entity} {version}: {column.name} is {row[column.name]!r}, certain, and was {had[:3]}"
 
 
-def _unseen(life: Life, entity: str) -> list[tuple[int, float, float]]:
+def _unseen(simulated: SimulatedHistory, entity: str) -> list[tuple[int, float, float]]:
     """When changes raised no event, from when until when, and the position from which on versions know that."""
     ledger = [
         (ms(row["opened_at"]), int(row["opened_position"]))
-        for row in rows_of(life.warehouse, f"gap_reconciliation/{entity}")
+        for row in rows_of(simulated.warehouse, f"gap_reconciliation/{entity}")
         if row["reason"] in MISSING_EVENTS
     ]
     return [
@@ -80,17 +80,17 @@ def _unseen(life: Life, entity: str) -> list[tuple[int, float, float]]:
             inf if each.until is None else each.until,
             next((position for at, position in sorted(ledger) if at >= each.since), inf),
         )
-        for each in life.diary.unseen
+        for each in simulated.diary.unseen
         if each.entity == entity and not each.are_hidden
     ]
 
 
-def _hidden_unnoticed(life: Life, entity: str, columns: Mapping[str, Column]) -> dict[str, int]:
+def _hidden_unnoticed(simulated: SimulatedHistory, entity: str, columns: Mapping[str, Column]) -> dict[str, int]:
     """Fields that were hidden more often than their columns know of, and since when."""
-    times = {each.commit_number: each.commit_timestamp for each in life.org.transactions()}
+    times = {each.commit_number: each.commit_timestamp for each in simulated.org.transactions()}
     before: frozenset[str] = frozenset()
     since: dict[str, list[int]] = {}
-    for each in life.diary.hidden:
+    for each in simulated.diary.hidden:
         if each.entity == entity:
             for name in each.names - before:
                 since.setdefault(name, []).append(times.get(each.after_commit, 0))
@@ -99,11 +99,11 @@ def _hidden_unnoticed(life: Life, entity: str, columns: Mapping[str, Column]) ->
     return {name: min(at) for name, at in since.items() if len(at) > noticed.get(name.lower(), 0)}
 
 
-def _changed_at_once(life: Life, entity: str, first: int, last: int) -> set[str]:
+def _changed_at_once(simulated: SimulatedHistory, entity: str, first: int, last: int) -> set[str]:
     """Names, in small letters, of fields that all records got, lost or had changed between two transactions of these:
     the log has the values after transactions only."""
     silent = (
-        each for each in life.org.silent_changes() if each.entity == entity and first <= each.after_commit <= last
+        each for each in simulated.org.silent_changes() if each.entity == entity and first <= each.after_commit <= last
     )
     return {
         name.lower() for each in silent for name in (*each.replaced, *each.added, *each.renamed, *each.renamed.values())

@@ -1,4 +1,4 @@
-"""The tables of a life, read as any other program reads them."""
+"""The tables of a simulated, read as any other program reads them."""
 
 from __future__ import annotations
 

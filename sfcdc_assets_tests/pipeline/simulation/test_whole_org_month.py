@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets_tests.pipeline.lives.whole_org_month import WholeOrgMonth, run
+from sfcdc_assets_tests.pipeline.simulation.whole_org_month import WholeOrgMonth, run
 
 SHORT = WholeOrgMonth(days=1, polled=6, busy=2, streamed=2, seconds=3600, work_hours=12, seed=3)
 

@@ -28,15 +28,15 @@ from sfcdc_assets.reconciliation.audit import audit
 from sfcdc_assets.reconciliation.verify import open_drift_suspects
 from sfcdc_assets.settings.settings import Settings, load_settings
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL
-from sfcdc_assets_tests.pipeline.lives.lives import BEGUN
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import (
+from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import (
     with_roots_read_once,
     with_schemas_read_once,
     without_spark,
 )
-from sfcdc_assets_tests.pipeline.lives.lives_plan import SETTLE
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of
-from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.history_plan import SETTLE
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
+from sfcdc_assets_tests.pipeline.simulation.simulated_history import BEGUN
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 

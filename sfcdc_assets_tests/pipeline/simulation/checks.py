@@ -1,4 +1,4 @@
-"""What must hold of a life that is over, each against the org's own log."""
+"""What must hold of a simulated history that is over, each against the org's own log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sfcdc_assets.key_ranges.range_rows import RowCounts
 from sfcdc_assets.lake.tables.current_state import CurrentState, noted_counts
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.snapshots import Snapshots
-from sfcdc_assets_tests.pipeline.lives.lives import Life
-from sfcdc_assets_tests.pipeline.lives.lives_blind_spots import BlindSpots
-from sfcdc_assets_tests.pipeline.lives.lives_certainty import never_so
-from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, expected_rows, living_at
+from sfcdc_assets_tests.pipeline.simulation.blind_spots import BlindSpots
+from sfcdc_assets_tests.pipeline.simulation.certainty import never_so
+from sfcdc_assets_tests.pipeline.simulation.read_tables import ms, rows_of, versions_of
+from sfcdc_assets_tests.pipeline.simulation.simulated_history import SimulatedHistory
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, in_order
 
 INSTANTS = 5
@@ -39,17 +39,17 @@ LAYERS = tuple(KEYS)
 
 
 class Checks:
-    """The checks of one life."""
+    """The checks of one simulated."""
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
-        self._org = life.org
-        self._dice = Random(f"checks:{life.plan.seed}")
-        self._transactions = list(life.org.transactions())
-        self._blind = BlindSpots(life)
-        self._retyped = retyped(life)
-        self._entities = life.org.selected_entities
-        self._history = {entity: versions_of(life.warehouse, entity) for entity in self._entities}
+    def __init__(self, simulated: SimulatedHistory) -> None:
+        self._simulated = simulated
+        self._org = simulated.org
+        self._dice = Random(f"checks:{simulated.plan.seed}")
+        self._transactions = list(simulated.org.transactions())
+        self._blind = BlindSpots(simulated)
+        self._retyped = retyped(simulated)
+        self._entities = simulated.org.selected_entities
+        self._history = {entity: versions_of(simulated.warehouse, entity) for entity in self._entities}
 
     def all(self) -> None:
         """All but rebuilding, which changes the tables."""
@@ -59,12 +59,12 @@ class Checks:
         self.what_is_certain_was_so()
         self.each_cut_is_a_transaction_boundary()
         self.nothing_is_suspect_without_a_reason()
-        assert_reported_as_counted(self._life)
+        assert_reported_as_counted(self._simulated)
 
     def current_state_equals_the_org(self) -> None:
-        now = self._life.clock()
+        now = self._simulated.clock()
         for entity in self._entities:
-            rows = rows_of(self._life.warehouse, f"current_state/{entity}")
+            rows = rows_of(self._simulated.warehouse, f"current_state/{entity}")
             found, expected = {row["Id"]: row for row in rows}, expected_rows(self._org, entity)
             assert len(found) == len(rows), f"{entity}: an Id has more than one row"
             for record_id in found.keys() - expected.keys():
@@ -72,7 +72,7 @@ class Checks:
             self._compare(entity, found, expected, now, "at the end")
 
     def history_shows_any_moment(self) -> None:
-        first = {s.entity: s.done_at for s in reversed(self._life.diary.snapshots)}
+        first = {s.entity: s.done_at for s in reversed(self._simulated.diary.snapshots)}
         moments = [time for time in self._moments() if time >= min(first.values())]
         for moment in sorted({*self._dice.sample(moments, min(INSTANTS, len(moments))), *moments[-1:]}):
             last = max(each.commit_number for each in self._transactions if each.commit_timestamp <= moment)
@@ -86,7 +86,7 @@ class Checks:
             of_record: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for row in rows:
                 of_record[row["Id"]].append(row)
-            state = {row["Id"]: row for row in rows_of(self._life.warehouse, f"current_state/{entity}")}
+            state = {row["Id"]: row for row in rows_of(self._simulated.warehouse, f"current_state/{entity}")}
             assert of_record.keys() == {key for key, row in state.items() if row["_change_type"]}, entity
             assert_versions_follow(rows)
             for record_id, versions in of_record.items():
@@ -95,24 +95,26 @@ class Checks:
     def what_is_certain_was_so(self) -> None:
         """Also where nobody can know: what a version holds there has to be open."""
         for entity, rows in self._history.items():
-            never = list(never_so(self._life, entity, rows, self._shows))
+            never = list(never_so(self._simulated, entity, rows, self._shows))
             assert not never, never[:5]
 
     def each_cut_is_a_transaction_boundary(self) -> None:
-        life = self._life
+        simulated = self._simulated
         # What a start at LATEST had left out may come after a lost checkpoint, and is in every copy.
-        landed = [e for e in rows_of(life.warehouse, "raw_events") if e["commit_number"] > life.diary.left_out]
+        landed = [
+            e for e in rows_of(simulated.warehouse, "raw_events") if e["commit_number"] > simulated.diary.left_out
+        ]
         events = first_copies(landed)
-        if life.diary.losses:
+        if simulated.diary.losses:
             events = in_order_of_commits(events)
-        cuts = rows_of(self._life.warehouse, "consistent_cuts")
-        assert cuts, "a life leaves a cut"
+        cuts = rows_of(self._simulated.warehouse, "consistent_cuts")
+        assert cuts, "a history leaves a cut"
         for cut in cuts:
             seen = {row["transaction_key"] for row in events if row["position"] <= cut["position"]}
             later = {row["transaction_key"] for row in events if row["position"] > cut["position"]}
             assert not seen & later, "a transaction is in the cut as a whole or not at all"
             # What raised no event may have been committed after the cut.
-            until = ms(cut["applied_at"]) if life.diary.unseen or life.diary.losses else inf
+            until = ms(cut["applied_at"]) if simulated.diary.unseen or simulated.diary.losses else inf
             tables = dict(cut["tables"])
             lagging = {each["entity"]: each for each in cut["lagging"]}
             of_then = self._org.definitions_at(self._last_up_to(cut["position"], events, until))
@@ -123,9 +125,9 @@ class Checks:
                 if lag is not None and (name not in tables or lag["reason"] != NOT_APPLIED):
                     continue
                 last = self._last_up_to(cut["position"] if lag is None else lag["position"], events, until)
-                if tables[name] < self._life.diary.unreadable.get(name, 0):
+                if tables[name] < self._simulated.diary.unreadable.get(name, 0):
                     continue  # somebody has seen to it that it cannot be read any more
-                found = living(rows_of(self._life.warehouse, name, tables[name]))
+                found = living(rows_of(self._simulated.warehouse, name, tables[name]))
                 when = f"in the cut at position {cut['position']}"
                 self._compare_with(entity, found, last, ms(cut["applied_at"]), when)
 
@@ -140,18 +142,18 @@ class Checks:
         an update of another record may have been merged, which only a read shows. While events are published late, a
         read is ahead of its watermark: a diff that comes after it is to a text that the read shows changed already, and
         of two changes of a record it shows the later one, so that the earlier one's event has the record read again."""
-        plan = self._life.plan
+        plan = self._simulated.plan
         if not (
             plan.holes
             or plan.visibility
             or plan.rights_lost
             or plan.losses
-            or self._life.diary.unseen
+            or self._simulated.diary.unseen
             or self._org.silent_changes()
-            or self._life.diary.hidden
+            or self._simulated.diary.hidden
         ):
             for entity in self._entities:
-                noted = rows_of(self._life.warehouse, f"gap_reconciliation/{entity}")
+                noted = rows_of(self._simulated.warehouse, f"gap_reconciliation/{entity}")
                 expected = {"unproven_diff", "silent_change"} if plan.settings.publishing_lag else set()
                 unexpected = [row for row in noted if row["reason"] not in expected]
                 assert not [row for row in unexpected if "may have been merged" not in (row["detail"] or "")], entity
@@ -159,7 +161,7 @@ class Checks:
     def _moments(self) -> list[int]:
         """One after each transaction that is not followed by another in the same second."""
         times = sorted({each.commit_timestamp for each in self._transactions})
-        ends = [*times[1:], self._life.clock()]
+        ends = [*times[1:], self._simulated.clock()]
         return [self._dice.randrange(time, end) for time, end in zip(times, ends, strict=True) if end > time]
 
     def _shows(self, entity: str, row: Mapping[str, Any], name: str, value: Any) -> bool:
@@ -227,12 +229,12 @@ def org_reads(value: Any) -> set[object]:
     return found
 
 
-def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
+def assert_rebuilding_gives_the_same_rows(simulated: SimulatedHistory) -> None:
     """Every layer of every entity, rebuilt from `raw_events` and `snapshot`, to the last mark."""
-    life.hear_of_losses()
-    before = layers_of(life)
-    life.rebuild()
-    again = layers_of(life)
+    simulated.hear_of_losses()
+    before = layers_of(simulated)
+    simulated.rebuild()
+    again = layers_of(simulated)
     for table, rows in before.items():
         gone, new = rows.keys() - again[table].keys(), again[table].keys() - rows.keys()
         assert not gone, f"{table}: {sorted(gone)[:3]} are not rebuilt"
@@ -242,21 +244,21 @@ def assert_rebuilding_gives_the_same_rows(life: Life) -> None:
             differs = {name: (row.get(name), rebuilt.get(name)) for name in {*row, *rebuilt}}
             differs = {name: pair for name, pair in differs.items() if pair[0] != pair[1]}
             assert not differs, f"{table} {key}: (before, rebuilt) of {differs}"
-    assert_reported_as_counted(life)
+    assert_reported_as_counted(simulated)
 
 
-def assert_reported_as_counted(life: Life) -> None:
+def assert_reported_as_counted(simulated: SimulatedHistory) -> None:
     """What `sfcdc status` reports without reading rows is what counting all rows gives, whoever packed files, cleaned
     up logs, died or rebuilt meanwhile."""
-    for entity in life.warehouse.entities("current_state"):
-        table, ledger = CurrentState.open(life.warehouse, entity), Ledger.open(life.warehouse, entity)
-        taken = Snapshots.open(life.warehouse, entity)
+    for entity in simulated.warehouse.entities("current_state"):
+        table, ledger = CurrentState.open(simulated.warehouse, entity), Ledger.open(simulated.warehouse, entity)
+        taken = Snapshots.open(simulated.warehouse, entity)
         assert table is not None
         assert taken is not None
-        rows = rows_of(life.warehouse, f"current_state/{entity}")
+        rows = rows_of(simulated.warehouse, f"current_state/{entity}")
         flagged = (sum(row[flag] for row in rows) for flag in ("_is_deleted", "_in_doubt"))
         assert noted_counts(table.table) == RowCounts(len(rows), *flagged), entity
-        suspects = rows_of(life.warehouse, f"gap_reconciliation/{entity}")
+        suspects = rows_of(simulated.warehouse, f"gap_reconciliation/{entity}")
         still_open = Counter(row["reason"] for row in suspects if row["status"] == "open")
         assert (ledger.counts() if ledger else {}) == dict(still_open), entity
         progress = taken.progress()
@@ -264,27 +266,27 @@ def assert_reported_as_counted(life: Life) -> None:
         assert taken.standing() == (progress.snapshot_number, progress.rows_done, progress.complete), entity
 
 
-def layers_of(life: Life) -> dict[str, dict[str, dict[str, Any]]]:
+def layers_of(simulated: SimulatedHistory) -> dict[str, dict[str, dict[str, Any]]]:
     """The rows of every table that can be rebuilt, by what they are about."""
-    changed = retyped(life)
+    changed = retyped(simulated)
     return {
         # A field that became a large text, or was one, has other texts when it is rebuilt.
         f"{layer}/{entity}": by_key(
             layer,
             [
                 row
-                for row in rows_of(life.warehouse, f"{layer}/{entity}")
+                for row in rows_of(simulated.warehouse, f"{layer}/{entity}")
                 if (entity, (row.get("field") or "").lower()) not in changed
             ],
         )
         for layer in LAYERS
-        for entity in life.warehouse.entities(layer)
+        for entity in simulated.warehouse.entities(layer)
     }
 
 
-def retyped(life: Life) -> set[tuple[str, str]]:
+def retyped(simulated: SimulatedHistory) -> set[tuple[str, str]]:
     """Entities and names, in small letters, of fields whose values became others at once."""
-    return {(each.entity, name.lower()) for each in life.org.silent_changes() for name in each.replaced}
+    return {(each.entity, name.lower()) for each in simulated.org.silent_changes() for name in each.replaced}
 
 
 def by_key(layer: str, rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sfcdc_assets_tests.pipeline.lives.long_run import LongRun, run
+from sfcdc_assets_tests.pipeline.simulation.long_run import LongRun, run
 
 SHORT = LongRun(
     events=2000,

@@ -1,6 +1,6 @@
 """What Spark does for a batch, in this process: the very functions of the tasks, one key range after another.
 
-A job of Spark costs a second, whatever it does; hundreds of lives have no use for that.
+A job of Spark costs a second, whatever it does; hundreds of simulated histories have no use for that.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def with_roots_read_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
-    """Every step of a run reads the schemas, 60 times in a short life; a version of their table is read once."""
+    """Every step of a run reads the schemas, 60 times in a short history; a version of their table is read once."""
     scan, read = Table.scan, dict[tuple[str, int, int], pa.Table]()
 
     def once(table: Table, *arguments: Any, **options: Any) -> pa.Table:
@@ -113,7 +113,7 @@ def without_spark(patch: pytest.MonkeyPatch, dice: Random) -> None:
         return [way.write(path, filesystem) for path in paths]
 
     patch.setattr(attempt, "apply_events", apply_events)
-    patch.setattr(attempt, "AT_ONCE", 1)  # a seed gives the same life again
+    patch.setattr(attempt, "AT_ONCE", 1)  # a seed gives the same history again
     patch.setattr(plan, "sample_ids", sample_ids)
     patch.setattr(plan, "look_into", look_into)
     patch.setattr(reshape, "reshape_files", reshape_files)

@@ -1,5 +1,5 @@
-"""What an administrator does in a life: objects leave their channel and come back, events are filtered, rights to see
-all records are taken away and given back, and the org loses the place of its clients in the stream."""
+"""What an administrator does in a simulated history: objects leave their channel and come back, events are filtered,
+rights to see all records are taken away and given back, and the org loses the place of its clients in the stream."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.setup.channels import CHANGE_EVENTS
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
 from sfcdc_assets.salesforce.view_all import REMEMBERED_SECONDS
-from sfcdc_assets_tests.pipeline.lives.lives_plan import BatchPlan
-from sfcdc_assets_tests.pipeline.lives_diary import Diary, Unseen
+from sfcdc_assets_tests.pipeline.simulation.diary import Diary, Unseen
+from sfcdc_assets_tests.pipeline.simulation.history_plan import BatchPlan
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 
@@ -24,7 +24,7 @@ def name_of(channel: str) -> str:
 
 
 class Administrator:
-    """Acts between two steps of a life, by dice of its own."""
+    """Acts between two steps of a simulated, by dice of its own."""
 
     def __init__(
         self,

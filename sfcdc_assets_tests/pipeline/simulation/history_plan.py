@@ -1,4 +1,4 @@
-"""What a life is made of, drawn from its seed: small objects, how the org behaves, what may happen."""
+"""What a simulated history is made of, drawn from its seed: small objects, how the org behaves, what may happen."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from sfcdc_assets.emulator.definitions.object_file import built_in_definitions
 from sfcdc_assets.emulator.formulas.parser import parse_formula
 from sfcdc_assets.emulator.formulas.syntax import references_of
 from sfcdc_assets.emulator.org.settings import OrgSettings
-from sfcdc_assets.emulator.traffic.org_life import LifeMix
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
+from sfcdc_assets_tests.pipeline.simulation.org_history import HistoryMix
 
 OBJECTS = ("Account", "Contact", "Case", "Task", "Invoice_Statement__c", "Lead", "Opportunity")
 FAMILY = ("Lead", "Account", "Contact", "Opportunity")
 """What a converted lead becomes."""
 RETYPE = 2.0
-"""Weight of changed types: 2 finds one life in a hundred (seed 76) whose history has a value dated too early."""
+"""Weight of changed types: 2 finds one simulated in a hundred (seed 76) whose history has a value dated too early."""
 CUSTOM_CHANNEL = "/data/Life__chn"
 SETUP = 0.2
-"""Share of the lives in which an administrator takes objects off the channel and puts them back."""
+"""Share of the histories in which an administrator takes objects off the channel and puts them back."""
 DELAY_MS = 1_500
 """How late REST often is, for which reads of the org allow."""
 LATE, LATE_MS = 0.2, 20_000
-"""Share of the lives in which REST lags by far more than reads of the org allow for."""
+"""Share of the histories in which REST lags by far more than reads of the org allow for."""
 LAGGING, LAGS_MS, SPREADS_MS = 0.2, (0, 1_500, 3_000), (0, 5_000)
-"""Share of the lives in which events are published later than they are committed, and one after another."""
+"""Share of the histories in which events are published later than they are committed, and one after another."""
 BEGUN_AT_LATEST, LOST, WITHOUT_RIGHTS, RECASED = 0.2, 0.2, 0.2, 0.15
-"""Shares of the lives whose stream is begun at LATEST, that lose their place in it, whose client does not always see
-all records, and in which names of fields change by their case alone."""
+"""Shares of the histories whose stream is begun at LATEST, that lose their place in it, whose client does not always
+see all records, and in which names of fields change by their case alone."""
 REBUILT_AS_BEFORE = 0.15
-"""Share of the lives whose tables are rebuilt in batches of the size that made them; in the others all at once, which
-costs half and has to give the same."""
+"""Share of the histories whose tables are rebuilt in batches of the size that made them; in the others all at once,
+which costs half and has to give the same."""
 SETTLE, SETTLE_LAGGING = 0.3, 10.0
-"""Seconds by the life's clock. The org sends at once what it has, and what REST shows late or may not have its
+"""Seconds by the history's clock. The org sends at once what it has, and what REST shows late or may not have its
 watermark to yet must not have become visible by waiting for the stream; where events lag the wait is longer than they
 do."""
 _KEPT = ("Id", "IsDeleted", "MasterRecordId", "Name", "AccountId", "Amount", "Description")
@@ -51,7 +51,7 @@ class BatchPlan:
     seed: int
     objects: tuple[ObjectDefinition, ...]
     settings: OrgSettings
-    mix: LifeMix
+    mix: HistoryMix
     holes: float
     steps: tuple[int, ...]
     records: int
@@ -75,7 +75,7 @@ class BatchPlan:
 
 
 def plan_of(seed: int) -> BatchPlan:
-    """The life of a seed."""
+    """The history of a seed."""
     dice = Random(f"plan:{seed}")
     is_family = dice.random() < 0.08
     names = FAMILY if is_family else tuple(dice.sample(OBJECTS, dice.choice((1, 2, 2))))
@@ -98,7 +98,7 @@ def plan_of(seed: int) -> BatchPlan:
             overflow_keeps_first=dice.random() < 0.5,
             wildcard_names_field=dice.random() < 0.5,
         ),
-        LifeMix(
+        HistoryMix(
             convert_lead=20 if is_family else 0,
             add_field=2.5 if changes else 0,
             drop_field=1.5 if changes else 0,
@@ -146,7 +146,7 @@ def full_plan_of(seed: int) -> BatchPlan:
 
 
 def _smaller(definitions: Iterable[ObjectDefinition], dice: Random, most: int) -> tuple[ObjectDefinition, ...]:
-    """The objects with what they must have and `most` of their other fields: columns are what a life costs."""
+    """The objects with what they must have and `most` of their other fields: columns are what a history costs."""
     definitions = tuple(definitions)
     names = {definition.name for definition in definitions}
     return tuple(_with_fewer_fields(definition, names, dice, most) for definition in definitions)

@@ -1,4 +1,4 @@
-"""Random lives of an org, and the oracle's memory of them."""
+"""Random histories of an org, and the oracle's memory of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sfcdc_assets.emulator.events.event_bus import EventBus
 from sfcdc_assets.emulator.org.clock import ManualClock
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.setup.silent_changes import Records
-from sfcdc_assets.emulator.traffic.org_life import LifeEvent, LifeMix, OrgLife
+from sfcdc_assets_tests.pipeline.simulation.org_history import HistoryMix, HistoryStep, OrgHistory
 
-BUSY = LifeMix(
+BUSY = HistoryMix(
     traffic=10,
     convert_lead=3,
     add_field=3,
@@ -48,7 +48,7 @@ def test_the_oracle_remembers_every_moment_of_a_life(seed: int) -> None:
     assert isinstance(org.clock, ManualClock)
     states = {0: present(org)}
     last = 0
-    for event in OrgLife(org, seed, BUSY).run(90):
+    for event in OrgHistory(org, seed, BUSY).run(90):
         org.clock.advance(dice.randrange(3_000))
         if event.commit_number != last and event.kind in ("traffic", "convert_lead") and dice.random() < 0.3:
             states[event.commit_number] = present(org)
@@ -60,8 +60,8 @@ def test_the_oracle_remembers_every_moment_of_a_life(seed: int) -> None:
 def test_everything_happens_in_a_long_life_and_events_follow_it() -> None:
     org = new_org(5)
     bus = EventBus(org)
-    life = OrgLife(org, 5, BUSY, bus=bus, holes=0.05)
-    kinds = Counter(event.kind for event in life.run(250))
+    history = OrgHistory(org, 5, BUSY, bus=bus, holes=0.05)
+    kinds = Counter(event.kind for event in history.run(250))
     assert kinds.keys() == set(BUSY.__dataclass_fields__)
     schemas = {
         event.schema_id for event in bus.read(org.definitions, after=0, max_events=10**6, max_bytes=10**9).events
@@ -70,16 +70,16 @@ def test_everything_happens_in_a_long_life_and_events_follow_it() -> None:
 
 
 def test_the_same_seed_gives_the_same_life() -> None:
-    def life(seed: int) -> list[LifeEvent]:
-        return list(OrgLife(new_org(1), seed, BUSY).run(60))
+    def history(seed: int) -> list[HistoryStep]:
+        return list(OrgHistory(new_org(1), seed, BUSY).run(60))
 
-    assert life(3) == life(3)
-    assert life(3) != life(4)
+    assert history(3) == history(3)
+    assert history(3) != history(4)
 
 
 def test_what_has_no_weight_does_not_happen() -> None:
     org = new_org(2)
-    nothing = LifeMix(**dict.fromkeys(LifeMix.__dataclass_fields__, 0.0) | {"traffic": 1.0})
+    nothing = HistoryMix(**dict.fromkeys(HistoryMix.__dataclass_fields__, 0.0) | {"traffic": 1.0})
     definitions = org.definitions
-    assert {event.kind for event in OrgLife(org, 1, nothing).run(40)} == {"traffic"}
+    assert {event.kind for event in OrgHistory(org, 1, nothing).run(40)} == {"traffic"}
     assert org.definitions is definitions

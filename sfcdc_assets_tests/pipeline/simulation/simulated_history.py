@@ -1,7 +1,7 @@
-"""Lives of an org, each by its seed, with the pipeline that follows it.
+"""Simulated histories of an org, each by its seed, with the pipeline that follows it.
 
 The org is real, so are its sockets, the client and the tables; no Dagster run is made and no job of Spark, because
-they cost seconds. One clock, that the life itself moves, is everybody's: a life is the same each time it is lived.
+they cost seconds. One clock, that the history itself moves, is everybody's: a seed gives the same history each time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from sfcdc_assets.apply.catch_up import Applied, ApplyListener, CatchUp
 from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.serving.server import EmulatorServer
-from sfcdc_assets.emulator.traffic.org_life import OrgLife
 from sfcdc_assets.entities.entities import entity_channels, entity_states
 from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.errors import ConcurrentCommit
@@ -48,10 +47,6 @@ from sfcdc_assets.salesforce.view_all import ViewAllMissing
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
-from sfcdc_assets_tests.pipeline.lives.lives_consumers import Consumers
-from sfcdc_assets_tests.pipeline.lives.lives_plan import BatchPlan
-from sfcdc_assets_tests.pipeline.lives_administrator import Administrator, name_of
-from sfcdc_assets_tests.pipeline.lives_diary import Diary, HiddenFields, SnapshotTaken
 from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
     clean_up_logs,
     compact,
@@ -61,6 +56,11 @@ from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
     z_order,
 )
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
+from sfcdc_assets_tests.pipeline.simulation.administrator import Administrator, name_of
+from sfcdc_assets_tests.pipeline.simulation.consumers import Consumers
+from sfcdc_assets_tests.pipeline.simulation.diary import Diary, HiddenFields, SnapshotTaken
+from sfcdc_assets_tests.pipeline.simulation.history_plan import BatchPlan
+from sfcdc_assets_tests.pipeline.simulation.org_history import OrgHistory
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -83,8 +83,8 @@ COMMITS = 60
 """How many a round is taken to have, before one has been counted."""
 
 
-class Life(ApplyListener):
-    """An org that lives, and its pipeline. The org goes on living while a run is at work."""
+class SimulatedHistory(ApplyListener):
+    """An org, and its pipeline. The org goes on while a run is at work."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Life(ApplyListener):
         """How many the last round, night or rebuild had in which nothing happened."""
         self._silent: dict[tuple[str, int], int] = {}
         """Entity and number of a snapshot -> how many silent changes there were before it was begun."""
-        self._life = OrgLife(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
+        self._simulated = OrgHistory(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
         self._restless = 0
         self._is_reading = False
         self._known: Collection[str] = ()
@@ -311,7 +311,7 @@ class Life(ApplyListener):
         """Let the org live on."""
         for _ in range(steps):
             self.clock.advance(self._dice.choice((0, 0, 300, 1_000, 2_500, 60_000)))
-            self.diary.kinds.append(self._life.step().kind)
+            self.diary.kinds.append(self._simulated.step().kind)
             self._note_hidden()
             self._administrator.act(while_reading=self._is_reading)
 
@@ -386,8 +386,10 @@ class Life(ApplyListener):
 
 
 @contextmanager
-def opened(plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession | None = None) -> Iterator[Life]:
-    """A life that has not begun. `authority`: the folder of the servers' certificates."""
+def opened(
+    plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession | None = None
+) -> Iterator[SimulatedHistory]:
+    """A history that has not begun. `authority`: the folder of the servers' certificates."""
     clock = SimulatedClock(BEGUN)
     org = EmulatedOrg(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
     try:
@@ -403,8 +405,8 @@ def opened(plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession |
                 patch.setenv(name, value)
             patch.setenv("SFCDC_REPLAY_PRESET", plan.starts[0])
             patch.setattr(batch_events, "MOST_EVENTS", plan.most_events)
-            life = Life(plan, org, clock, server, Warehouse(str(folder)), spark)
-            with life.process():
-                yield life
+            simulated = SimulatedHistory(plan, org, clock, server, Warehouse(str(folder)), spark)
+            with simulated.process():
+                yield simulated
     finally:
         org.close()

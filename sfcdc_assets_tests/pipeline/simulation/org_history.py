@@ -1,7 +1,7 @@
-"""A random life of an org, by seed: records change as traffic changes them, and now and then an administrator changes
-what records are made of.
+"""A random history of an org, by seed: records change as traffic changes them, and now and then an administrator
+changes what records are made of.
 
-The same seed on the same org gives the same life, as long as nobody else changes it meanwhile.
+The same seed on the same org gives the same history, as long as nobody else changes it meanwhile.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _RECORDS_OF_NEW_OBJECT = 6
 
 
 @dataclass(frozen=True)
-class LifeMix:
+class HistoryMix:
     """Relative weights of what happens next; 0 leaves a kind out. `traffic` is a transaction of the traffic's own mix,
     `convert_lead` one that converts a lead; `recase_field` gives a field a name that differs by case alone, or deletes
     it and makes another one of that name."""
@@ -67,7 +67,7 @@ class LifeMix:
 
 
 @dataclass(frozen=True)
-class LifeEvent:
+class HistoryStep:
     """One thing that happened. `commit_number` is that of the last transaction then; what raises no event has none of
     its own."""
 
@@ -76,14 +76,14 @@ class LifeEvent:
     commit_number: int
 
 
-class OrgLife:
-    """Lives one step at a time. `run` is a generator, so a test can look, or synchronise, between any two steps."""
+class OrgHistory:
+    """Goes on one step at a time. `run` is a generator, so a test can look, or synchronise, between any two steps."""
 
     def __init__(
         self,
         org: EmulatedOrg,
         seed: int = 0,
-        mix: LifeMix | None = None,
+        mix: HistoryMix | None = None,
         *,
         traffic_mix: TrafficMix = FULL_MIX,
         bus: EventBus | None = None,
@@ -95,7 +95,7 @@ class OrgLife:
         self._traffic = TrafficGenerator(org, seed, traffic_mix, bus=bus, holes=holes)
         nothing = {kind.name: 0.0 for kind in fields(TrafficMix)}
         self._conversions = TrafficGenerator(org, seed, TrafficMix(**{**nothing, "convert_lead": 1.0, "create": 0.2}))
-        mix = mix or LifeMix()
+        mix = mix or HistoryMix()
         self._kinds = [kind.name for kind in fields(mix)]
         self._weights = [getattr(mix, kind) for kind in self._kinds]
         self._number = 0
@@ -110,23 +110,23 @@ class OrgLife:
             "recase_field": self._recase_field,
         }
 
-    def run(self, steps: int) -> Iterator[LifeEvent]:
+    def run(self, steps: int) -> Iterator[HistoryStep]:
         """Yield that many steps; each has happened when its event is given out."""
         for _ in range(steps):
             yield self.step()
 
-    def step(self) -> LifeEvent:
+    def step(self) -> HistoryStep:
         """One step. What the org refuses, or what there is nothing for, becomes a transaction of the traffic."""
         kind = self._dice.choices(self._kinds, self._weights)[0]
         with self._org.database.lock:
             if kind in self._changes:
                 what = self._tried(self._changes[kind])
                 if what is not None:
-                    return LifeEvent(kind, what, self._org.last_commit_number)
+                    return HistoryStep(kind, what, self._org.last_commit_number)
                 kind = "traffic"
             generator = self._conversions if kind == "convert_lead" else self._traffic
             transaction = generator.step()
-            return LifeEvent(kind, transaction.transaction_key, transaction.commit_number)
+            return HistoryStep(kind, transaction.transaction_key, transaction.commit_number)
 
     def _tried(self, change: Callable[[], str | None]) -> str | None:
         try:

@@ -1,6 +1,6 @@
-"""What nobody who reads the stream can know of a life: which cells, from when until when, and why.
+"""What nobody who reads the stream can know of a simulated: which cells, from when until when, and why.
 
-Each spot is as small as it can be known from the org's own log, the diary, and the ledger. A life without
+Each spot is as small as it can be known from the org's own log, the diary, and the ledger. A history without
 silent changes and without holes has none.
 """
 
@@ -17,17 +17,17 @@ from sfcdc_assets.change_events.columns import Absence, columns_of_arrow_schema
 from sfcdc_assets.emulator.org.transaction import RecordChange, Transaction
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.timeline.untrusted_rows import SAYS_NOTHING
-from sfcdc_assets_tests.pipeline.lives.lives import Life
-from sfcdc_assets_tests.pipeline.lives.lives_tables import ms, rows_of
-from sfcdc_assets_tests.pipeline.lives_diary import SnapshotTaken, Unseen
 from sfcdc_assets_tests.pipeline.oracle import column_fields
+from sfcdc_assets_tests.pipeline.simulation.diary import SnapshotTaken, Unseen
+from sfcdc_assets_tests.pipeline.simulation.read_tables import ms, rows_of
+from sfcdc_assets_tests.pipeline.simulation.simulated_history import SimulatedHistory
 
 SETS_ALL = ("CREATE", "UNDELETE")
 
 
 @dataclass(frozen=True)
 class BlindSpot:
-    """Times are ms of the life's clock, `since` is in it and `until` is not; None stands for all records, or fields."""
+    """Times are ms of the simulated clock, `since` is in it, `until` is not; None stands for all records, or fields."""
 
     entity: str
     record_id: str | None
@@ -47,12 +47,12 @@ class BlindSpot:
 
 
 class BlindSpots:
-    """Those of one life that is over."""
+    """Those of one simulated history that is over."""
 
-    def __init__(self, life: Life) -> None:
-        self._life = life
+    def __init__(self, simulated: SimulatedHistory) -> None:
+        self._simulated = simulated
         self._read: dict[str, list[dict[str, Any]]] = {}
-        self._transactions = list(life.org.transactions())
+        self._transactions = list(simulated.org.transactions())
         self._times = {each.commit_number: each.commit_timestamp for each in self._transactions}
         self._touched: dict[tuple[str, str], list[int]] = defaultdict(list)
         for transaction in self._transactions:
@@ -78,24 +78,24 @@ class BlindSpots:
     def replaced_after(self, entity: str, commit_number: int) -> frozenset[str]:
         """Names, in small letters, of fields whose values changed at once after that transaction and before the next
         one: of the org right after it nobody knows whether a table that has read them since stands before or after."""
-        silent = (each for each in self._life.org.silent_changes() if each.after_commit == commit_number)
+        silent = (each for each in self._simulated.org.silent_changes() if each.after_commit == commit_number)
         return frozenset(name.lower() for each in silent if each.entity == entity for name in each.replaced)
 
     def _unread_fields(self) -> Iterator[BlindSpot]:
         """What records had in a field when it came, or was hidden at first: known once it is read."""
         names = defaultdict(set)
-        for number in (0, *self._times, self._life.org.last_commit_number + 1):
-            for entity, definition in self._life.org.definitions_at(number).items():
+        for number in (0, *self._times, self._simulated.org.last_commit_number + 1):
+            for entity, definition in self._simulated.org.definitions_at(number).items():
                 names[entity].update(field.name for field in column_fields(definition))
         came = {
             (silent.entity, name): number
-            for number, silent in enumerate(self._life.org.silent_changes(), 1)
+            for number, silent in enumerate(self._simulated.org.silent_changes(), 1)
             for name in (*silent.added, *silent.renamed.values())
         }
         for entity, of_entity in names.items():
             for name in sorted(of_entity):
                 # One that differs by its case alone was another field, or had another name, before it came.
-                reads = [s for s in self._life.diary.snapshots if s.entity == entity and _has(s.fields, name)]
+                reads = [s for s in self._simulated.diary.snapshots if s.entity == entity and _has(s.fields, name)]
                 read = next((s for s in reads if s.silent >= came.get((entity, name), 0)), None)
                 yield BlindSpot(entity, None, name, 0, read.done_at if read else inf, "never read before")
 
@@ -104,10 +104,10 @@ class BlindSpots:
 
         Events from before that a reading is not with a watermark after are applied on top of it, and undo what they
         knew nothing of, until the next reading."""
-        for number, silent in enumerate(self._life.org.silent_changes()):
+        for number, silent in enumerate(self._simulated.org.silent_changes()):
             since = self._times.get(silent.after_commit, 0)
             earlier = max((checkpoint for checkpoint, time in self._event_times() if time <= since), default=0)
-            later = [s for s in self._life.diary.snapshots if s.entity == silent.entity and s.silent > number]
+            later = [s for s in self._simulated.diary.snapshots if s.entity == silent.entity and s.silent > number]
             for name in silent.replaced:
                 reads = [s for s in later if _has(s.fields, name)]  # one that is hidden is not read
                 read = next((s for s in reads if s.position >= earlier), reads[0] if reads else None)
@@ -120,7 +120,7 @@ class BlindSpots:
         for transaction in self._transactions:
             for change in transaction.changes:
                 hidden = self._hidden_at(change.entity, transaction)
-                definition = self._life.org.definitions_at(transaction.commit_number)[change.entity]
+                definition = self._simulated.org.definitions_at(transaction.commit_number)[change.entity]
                 sets_all = change.change_type in SETS_ALL
                 for name in [f.name for f in definition.stored_fields] if sets_all else change.changed_fields:
                     cell = (change.entity, change.record_id, name)
@@ -144,7 +144,7 @@ class BlindSpots:
 
     def _absences(self, entity: str) -> dict[str, tuple[Absence, ...]]:
         """Of the columns that their entity's table says to have been absent, by their fields in small letters."""
-        table = CurrentState.open(self._life.warehouse, entity)
+        table = CurrentState.open(self._simulated.warehouse, entity)
         columns = columns_of_arrow_schema(table.schema) if table else ()
         return {(each.field or each.name).lower(): each.absences for each in columns if each.absences}
 
@@ -164,7 +164,7 @@ class BlindSpots:
     def _hidden_at(self, entity: str, transaction: Transaction) -> frozenset[str]:
         hidden = [
             each.names
-            for each in self._life.diary.hidden
+            for each in self._simulated.diary.hidden
             if each.entity == entity and each.after_commit < transaction.commit_number
         ]
         return hidden[-1] if hidden else frozenset()
@@ -172,8 +172,8 @@ class BlindSpots:
     def _changed_and_deleted(self) -> Iterator[BlindSpot]:
         """What a transaction had changed in a record before it deleted it: of both there is one event, and that has no
         values. Known when it is read from the recycle bin."""
-        for entity in self._life.org.definitions:
-            in_bin = {str(record["Id"]): record for record in self._life.org.records(entity, include_deleted=True)}
+        for entity in self._simulated.org.definitions:
+            in_bin = {str(record["Id"]): record for record in self._simulated.org.records(entity, include_deleted=True)}
             for transaction in self._transactions:
                 for change in transaction.changes:
                     record = in_bin.get(change.record_id) if change.entity == entity else None
@@ -189,29 +189,29 @@ class BlindSpots:
     def _created_and_deleted(self) -> Iterator[BlindSpot]:
         """What one transaction had created and deleted: it is in the recycle bin, and no event is about it. Known when
         it is read from there."""
-        for entity in self._life.org.definitions:
-            for record in self._life.org.records(entity, include_deleted=True):
+        for entity in self._simulated.org.definitions:
+            for record in self._simulated.org.records(entity, include_deleted=True):
                 record_id, since = str(record["Id"]), int(record["CreatedDate"])
                 if record["IsDeleted"] and (entity, record_id) not in self._touched:
                     read = next(
-                        (s for s in self._life.diary.snapshots if s.entity == entity and s.begun_at >= since), None
+                        (s for s in self._simulated.diary.snapshots if s.entity == entity and s.begun_at >= since), None
                     )
                     until = read.done_at if read else inf
                     yield BlindSpot(entity, record_id, None, since, until, "created and deleted")
 
     def _unseen(self) -> Iterator[BlindSpot]:
         """What changes while it raises no event: known once the entity is read after that has ended."""
-        for each in self._life.diary.unseen:
+        for each in self._simulated.diary.unseen:
             if each.are_hidden:
                 yield from self._hidden_records(each)
                 continue
-            reads = [s for s in self._life.diary.snapshots if s.entity == each.entity]
+            reads = [s for s in self._simulated.diary.snapshots if s.entity == each.entity]
             read = next((s for s in reads if each.until is not None and s.begun_at >= each.until), None)
             yield BlindSpot(each.entity, None, None, each.since, read.done_at if read else inf, "no event")
 
     def _hidden_records(self, of: Unseen) -> Iterator[BlindSpot]:
         """What no read shows is taken for gone: known when it changes after that has ended, or is read."""
-        reads = [s for s in self._life.diary.snapshots if s.entity == of.entity]
+        reads = [s for s in self._simulated.diary.snapshots if s.entity == of.entity]
         read = next((s.done_at for s in reads if of.until is not None and s.begun_at >= of.until), inf)
         for (entity, record_id), times in self._touched.items():
             if entity == of.entity:
@@ -222,8 +222,8 @@ class BlindSpots:
         """Versions between a hole and the reading that closes it; from its last change before the reading on a record
         is known again."""
         events = self._event_times()
-        for entity in self._life.warehouse.entities("gap_reconciliation"):
-            for suspect in rows_of(self._life.warehouse, f"gap_reconciliation/{entity}"):
+        for entity in self._simulated.warehouse.entities("gap_reconciliation"):
+            for suspect in rows_of(self._simulated.warehouse, f"gap_reconciliation/{entity}"):
                 opened = suspect["opened_position"]
                 since = min((time for position, time in events if position >= opened), default=0)
                 if all(position != opened for position, _ in events):
@@ -237,7 +237,7 @@ class BlindSpots:
                     yield from self._record_suspect(entity, suspect, since)
 
     def _entity_suspect(self, entity: str, opened: int, since: int) -> Iterator[BlindSpot]:
-        read = next((s for s in self._life.diary.snapshots if s.entity == entity and s.position >= opened), None)
+        read = next((s for s in self._simulated.diary.snapshots if s.entity == entity and s.position >= opened), None)
         until = read.done_at if read else inf
         for (of, record_id), times in self._touched.items():
             if of == entity and any(since <= time <= until for time in times):
@@ -257,7 +257,7 @@ class BlindSpots:
         reads = [ms(row["_read_at"]) for row in rows if row["_position"] >= opened and row["_snapshot"] not in numbers]
         reads += [
             s.done_at
-            for s in self._life.diary.snapshots
+            for s in self._simulated.diary.snapshots
             if s.entity == entity and s.position >= opened and s.number not in numbers
         ]
         until = min((read for read in reads if read > doubted_at), default=inf)
@@ -268,13 +268,13 @@ class BlindSpots:
         """Fields that were hidden or gone when the entry was closed: what events said of them is gone with it."""
         hidden = {
             name
-            for each in self._life.diary.hidden
+            for each in self._simulated.diary.hidden
             if each.entity == entity and self._times.get(each.after_commit, 0) <= until
             for name in each.names
         }
         gone = {
             name
-            for each in self._life.org.silent_changes()
+            for each in self._simulated.org.silent_changes()
             if each.entity == entity and since <= self._times.get(each.after_commit, 0) <= until
             for name in (*each.replaced, *each.renamed)
         }
@@ -288,11 +288,11 @@ class BlindSpots:
     def _rows(self, table: str) -> list[dict[str, Any]]:
         """Read once."""
         if table not in self._read:
-            self._read[table] = rows_of(self._life.warehouse, table)
+            self._read[table] = rows_of(self._simulated.warehouse, table)
         return self._read[table]
 
     def _first_reading(self, entity: str, name: str, since: float) -> SnapshotTaken | None:
-        found = (s for s in self._life.diary.snapshots if s.entity == entity and _has(s.fields, name))
+        found = (s for s in self._simulated.diary.snapshots if s.entity == entity and _has(s.fields, name))
         return next((s for s in found if s.begun_at >= since), None)
 
 

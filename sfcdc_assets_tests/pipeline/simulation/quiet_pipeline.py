@@ -19,10 +19,10 @@ from sfcdc_assets.org_connection.run_context import OrgRunContext, no_spark
 from sfcdc_assets.org_reads.stale_reads import longest_lag_ms
 from sfcdc_assets.org_reads.take_snapshot import SnapshotReport, ToCopy, take_snapshot
 from sfcdc_assets.salesforce.session import OrgSession
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_roots_read_once, without_spark
-from sfcdc_assets_tests.pipeline.lives.lives_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of, versions_of
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, SETTLE, Stream, stream
 from sfcdc_assets_tests.run_contexts import run_on
 
@@ -33,7 +33,7 @@ STATE = f"current_state/{ENTITY}"
 LEDGER = f"gap_reconciliation/{ENTITY}"
 
 
-class QuietLife:
+class QuietPipeline:
     """The pipeline over one object."""
 
     def __init__(self, of: Stream) -> None:
@@ -136,9 +136,9 @@ class QuietLife:
 @contextmanager
 def quiet(
     folder: Path, patch: pytest.MonkeyPatch, records: int = 6, warehouse: str | None = None
-) -> Iterator[QuietLife]:
+) -> Iterator[QuietPipeline]:
     """One with so many accounts that was never synced."""
     with_roots_read_once(patch)
     without_spark(patch, Random(1))
     with stream(folder, records=records, entities=[ENTITY], warehouse=warehouse) as of:
-        yield QuietLife(of)
+        yield QuietPipeline(of)

@@ -1,4 +1,4 @@
-"""A long run: `python -m sfcdc_assets_tests.pipeline.lives.long_run --events 50000 --holes 0.05 --kills 10 --seed 1`.
+"""A long run: `python -m sfcdc_assets_tests.pipeline.simulation.long_run --events 50000 --holes 0.05 --kills 10`.
 
 An org makes traffic of every kind, a share of it with holes of every kind, while a syncing process is killed again and
 again at moments drawn from the seed. At the end every table must equal the org and no entry be open.

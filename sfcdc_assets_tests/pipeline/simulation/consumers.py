@@ -1,4 +1,4 @@
-"""Consumers of what has changed in a life's tables, which stop and come back at any cut with any of their tokens.
+"""Consumers of what has changed in a history's tables, which stop and come back at any cut with any of their tokens.
 
 What one has is folded from what it was told, and has to be what the tables are. It keeps what it had at earlier tokens,
 so that a call over any time is compared with both ends of it: every record that differs is told, once, from what it was
@@ -50,7 +50,7 @@ class Consumer:
 
 
 class Consumers:
-    """One for each entity of a life."""
+    """One for each entity of a simulated."""
 
     def __init__(self, warehouse: Warehouse, seed: int) -> None:
         self._warehouse = warehouse
@@ -62,7 +62,7 @@ class Consumers:
     def come(self) -> None:
         """Let some of them ask."""
         with suppress(NoCut), pytest.MonkeyPatch.context() as patch:
-            # Tables are made at times of this machine's clock, cuts at those of the life's.
+            # Tables are made at times of this machine's clock, cuts at those of the history's.
             patch.setattr(open_cuts, "was_made_after", lambda _, table: table is None)
             cut = open_cut(self._warehouse.root)
             for entity in cut.entities:

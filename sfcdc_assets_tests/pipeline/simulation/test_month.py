@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 from sfcdc_assets_tests.model.relation import Followed
 from sfcdc_assets_tests.model.table_trace import recorded
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.lives.lives_in_process import with_roots_read_once, without_spark
-from sfcdc_assets_tests.pipeline.lives.month import CHANNELS, Month, live, seconds_since
 from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
 from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import with_roots_read_once, without_spark
+from sfcdc_assets_tests.pipeline.simulation.month import CHANNELS, Month, live, seconds_since
 from sfcdc_assets_tests.pipeline.stream import stream
 
 __all__ = ["no_settings_but_the_tests_own"]

@@ -1,4 +1,4 @@
-"""What is noted of a life besides what the org's own log tells."""
+"""What is noted of a simulated history besides what the org's own log tells."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class SnapshotTaken:
-    """A snapshot of an entity: its number, its watermark, when it was begun and done by the life's clock, the fields it
-    read, and how many silent changes there were before it."""
+    """A snapshot of an entity: its number, its watermark, when it was begun and done by the simulated clock, the fields
+    it read, and how many silent changes there were before it."""
 
     entity: str
     number: int
@@ -30,8 +30,8 @@ class HiddenFields:
 
 @dataclass(frozen=True)
 class Unseen:
-    """An entity whose changes raised no event, or not all of them, from a time of the life's clock until another; None:
-    they still do not. With `are_hidden` its events came, and reads of the org did not show all of its records."""
+    """An entity whose changes raised no event, or not all of them, from a time of the simulated clock until another;
+    None: they still do not. With `are_hidden` its events came, and reads of the org did not show all of its records."""
 
     entity: str
     since: int

@@ -1,0 +1,101 @@
+"""Random histories of an org, replayed: history, cuts and rebuilt layers against what the org did (guarantees 5, 10).
+
+`pytest sfcdc_assets_tests/pipeline/simulation/test_simulated_histories.py --histories 2000` for more of them, from
+`--first-history 500` on, `--history-seed 17` for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sfcdc_assets_tests.model.relation import Followed
+from sfcdc_assets_tests.model.table_trace import recorded
+from sfcdc_assets_tests.pipeline.memory_folder import memory_folder
+from sfcdc_assets_tests.pipeline.simulation.batches_in_process import (
+    with_roots_read_once,
+    with_schemas_read_once,
+    with_small_pieces,
+    without_spark,
+)
+from sfcdc_assets_tests.pipeline.simulation.checks import Checks, assert_rebuilding_gives_the_same_rows, layers_of
+from sfcdc_assets_tests.pipeline.simulation.history_plan import full_plan_of
+from sfcdc_assets_tests.pipeline.simulation.simulated_history import opened
+
+WITH_SPARK = 1
+"""Histories that are simulated once more with jobs of Spark."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each simulated."""
+    if "history_seed" in metafunc.fixturenames:
+        one, first, count = map(metafunc.config.getoption, ("--history-seed", "--first-history", "--histories"))
+        seeds = range(first, first + count) if one is None else [one]
+        metafunc.parametrize("history_seed", seeds)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the servers' certificates are kept."""
+    return tmp_path_factory.mktemp("authority")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that can be: a history makes a thousand small files."""
+    with memory_folder(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What costs much, and has nothing to do with what is shown, is done once."""
+    with_roots_read_once(monkeypatch)
+    with_schemas_read_once(monkeypatch)
+
+
+@pytest.fixture
+def followed(history_seed: int, pytestconfig: pytest.Config) -> Iterator[None]:
+    """Of some histories every commit has to be a step that the model allows."""
+    every, commits = pytestconfig.getoption("--follow-every"), Followed()
+    with recorded(commits) if history_seed % every == 1 % every else nullcontext():
+        yield
+    print(f"followed: {dict(commits.counts)}")
+
+
+def test_a_simulated_history(
+    history_seed: int, folder: Path, authority: Path, quick: None, followed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any moment history is what the org was, each cut is the org between two transactions, and what is rebuilt
+    from `raw_events` and `snapshot` is the same."""
+    print(f"seed {history_seed}; again: .venv/bin/python -m pytest {Path(__file__)} --history-seed {history_seed}")
+    without_spark(monkeypatch, Random(history_seed))
+    if history_seed % 2:
+        with_small_pieces(monkeypatch)
+    with opened(full_plan_of(history_seed), folder / "warehouse", authority) as simulated:
+        simulated.live()
+        Checks(simulated).all()
+        assert_rebuilding_gives_the_same_rows(simulated)
+        simulated.consumers.come()
+        print(f"what consumers were told: {dict(simulated.consumers.calls)}")
+
+
+@pytest.mark.parametrize("seed", range(WITH_SPARK))
+def test_a_simulated_history_is_the_same_with_spark(
+    seed: int, folder: Path, authority: Path, spark: SparkSession, quick: None
+) -> None:
+    print(f"seed {seed}")
+    plan = full_plan_of(seed)
+    with opened(plan, folder / "spark", authority, spark) as simulated:
+        simulated.live()
+        Checks(simulated).all()
+        with_spark = layers_of(simulated)
+    with pytest.MonkeyPatch.context() as patch, opened(plan, folder / "in process", authority) as simulated:
+        without_spark(patch, Random(seed))
+        simulated.live()
+        assert layers_of(simulated) == with_spark
