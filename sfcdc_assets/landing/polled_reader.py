@@ -11,15 +11,11 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from sfcdc_assets.entities.entity_facts import readable_facts
-from sfcdc_assets.entities.refused_reads import end_refusals_of_others, refuse_now
-from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.entities.refused_reads import refuse_now
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.store.channel_reads import ReadNote
-from sfcdc_assets.lake.store.left_out_objects import note_left_out
 from sfcdc_assets.lake.store.poll_notes import (
     PollNote,
-    forget_failures_of_others,
     note_polls,
     note_polls_stopped,
     read_poll_notes,
@@ -33,7 +29,9 @@ from sfcdc_assets.landing.daily_checks import REQUESTS, DailyChecks
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, failed_again
 from sfcdc_assets.landing.poll_budget import PollBudget
+from sfcdc_assets.landing.poll_order import OnePosition, begin_order
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
+from sfcdc_assets.landing.polled_entities import PolledEntities
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT, RetryPause
 from sfcdc_assets.org_connection.described_objects import note_described
 from sfcdc_assets.org_connection.object_trial import OF_ITS_STAMP, refuses_stamp
@@ -47,17 +45,12 @@ from sfcdc_assets.salesforce.composite_query import MOST_QUERIES, QueryPage, fir
 from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.errors import ApiLimitReached, EntityNotReadable, QueryRefused
 from sfcdc_assets.settings.channel_kinds import POLLED
-from sfcdc_assets.streams.checkpoint import EARLIEST
 from sfcdc_assets.timeline.suspect import Reason
 
 log = logging.getLogger(__name__)
 
-MEMBERS_SECONDS = 600.0
-"""How long the list of the org's objects is believed."""
 COVERED_MS = 86_400_000
 """For an object that waits to be copied, the org is asked this often which transactions are open."""
-LOOK_SECONDS = 30.0
-"""How often the tables are looked at for objects that were copied meanwhile."""
 TRIES = 3
 """How often an object is asked in a reading when others are always first to commit what they have read of it."""
 _NOT_READABLE = frozenset({"INVALID_TYPE", "INSUFFICIENT_ACCESS", "INVALID_TYPE_FOR_OPERATION"})
@@ -75,12 +68,7 @@ class PolledReader:
         self._seen: dict[str, SeenRecords] = {}
         self._checks = DailyChecks(warehouse, org)
         self._notes: dict[str, PollNote] | None = None
-        self._members: tuple[float, tuple[str, ...]] = (float("-inf"), ())
-        self._copied: tuple[float, tuple[str, ...]] = (float("-inf"), ())
-        self._followed: frozenset[str] = frozenset()
-        """Those whose polls this process goes on with."""
-        self._not_begun: tuple[str, ...] = ()
-        """Members of which no copy was begun."""
+        self._entities = PolledEntities(warehouse, org, self._begin_with_notes)
         self._covered = CoveredTime(org)
         self._budget = PollBudget(warehouse, org)
         self._lock = threading.Lock()
@@ -104,7 +92,7 @@ class PolledReader:
             self._pause.check()
             calls, report = self._org.session.calls_of_this_thread, LandingReport(POLLED)
             try:
-                self._begin()
+                begin_order(self._warehouse)
                 self._poll(timeouts, report, entity)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is raised
                 if isinstance(error, ApiLimitReached):
@@ -146,12 +134,12 @@ class PolledReader:
         self._is_new = False
         waiting = [
             entity
-            for entity in self._not_begun
+            for entity in self._entities.not_begun
             if now_ms - notes.get(entity, PollNote()).covered_asked_ms >= COVERED_MS
         ]
         covered_ms = self._covered.ask([*due, *waiting]) if due or waiting else 0
         may_go_on = self._until(timeouts)
-        position = _OnePosition(self._warehouse)
+        position = OnePosition(self._warehouse)
         # What is open while a copy is made is read by the first poll after it has ended.
         done = {entity: PollNote(covered_ms=covered_ms, covered_asked_ms=now_ms) for entity in waiting}
         try:
@@ -166,7 +154,7 @@ class PolledReader:
             if not timeouts.goes_on:
                 self._budget.postpone(due)
             requests = self._budget.for_counts(REQUESTS)
-            done |= self._checks.look(self._entities(), notes, now_ms, requests, may_go_on)
+            done |= self._checks.look(self._entities.copied(), notes, now_ms, requests, may_go_on)
         finally:
             if done:
                 notes |= done
@@ -278,24 +266,6 @@ class PolledReader:
         except EntityNotReadable as refused:
             refuse_now(self._warehouse, entity, Reason.NOT_READABLE, POLLED, str(refused))
 
-    def _entities(self) -> tuple[str, ...]:
-        """Return the objects that are polled and were copied; the tables say which."""
-        now = clock.current().monotonic()
-        if now - self._members[0] > MEMBERS_SECONDS:
-            selection = self._org.polled_objects()
-            note_left_out(self._warehouse, selection.left_out)
-            end_refusals_of_others(self._warehouse, POLLED, selection.polled, clock.now_ms())
-            asked = tuple(filter(self._org.poll.asks, selection.polled))
-            forget_failures_of_others(self._warehouse, asked)
-            self._members, self._copied = (now, asked), (float("-inf"), ())
-        if now - self._copied[0] > LOOK_SECONDS or self._is_new:
-            facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
-            copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
-            self._begin_with_notes(set(copied) - self._followed)
-            self._copied, self._followed = (now, copied), frozenset(copied)
-            self._not_begun = tuple(entity for entity, each in facts.items() if each.snapshot_schema is None)
-        return self._copied[1]
-
     def _begin_with_notes(self, entities: Collection[str]) -> None:
         """Take what was noted of objects when they were copied, or taken along from another channel: what this process
         knows of their polls before is past."""
@@ -309,39 +279,8 @@ class PolledReader:
     def _stamped(self) -> tuple[str, ...]:
         """Return those that are asked for what changed; the others are compared as a whole."""
         notes, how = self._notes or {}, self._checks.readability
-        return tuple(each for each in self._entities() if _is_asked(outcome_of(how, each, notes.get(each))))
-
-    @retry_on_conflict
-    def _begin(self) -> None:
-        """Note, once, that reads of the org may have their watermarks among the polls; and whatever position was given
-        out among them is one at which all is complete."""
-        events = RawEvents.open(self._warehouse)
-        checkpoint = events.checkpoint(POLLED)
-        if checkpoint.begun is None or checkpoint.complete_position < checkpoint.position:
-            begun_at_ms = checkpoint.begun_at_ms or clock.now_ms()
-            complete = replace(checkpoint, complete_position=checkpoint.position)
-            events.note(replace(complete, begun=EARLIEST, begun_at_ms=begun_at_ms))
-
-
-class _OnePosition:
-    """The place of one reading in the order of polls, taken when it is first asked for."""
-
-    def __init__(self, warehouse: Warehouse) -> None:
-        self._warehouse = warehouse
-        self._position: int | None = None
-
-    def __call__(self) -> int:
-        if self._position is None:
-            self._position = self._take()
-        return self._position
-
-    @retry_on_conflict
-    def _take(self) -> int:
-        events = RawEvents.open(self._warehouse)
-        checkpoint = events.checkpoint(POLLED)
-        position = checkpoint.position + 1
-        events.note(replace(checkpoint, position=position, complete_position=position))
-        return position
+        entities = self._entities.copied(looks_again=self._is_new)
+        return tuple(each for each in entities if _is_asked(outcome_of(how, each, notes.get(each))))
 
 
 def _asked(note: PollNote, interval_ms: int) -> Asked:

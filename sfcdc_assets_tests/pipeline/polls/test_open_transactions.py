@@ -98,7 +98,7 @@ def test_an_org_that_does_not_say_what_is_open_is_polled_all_the_same(org: Emula
     org.sync()
     org.org.clock.sleep(1000)
     with reading(org) as (reader, _, warehouse):
-        reader._entities()  # so that the next request is the one that is refused
+        reader._entities.copied()  # so that the next request is the one that is refused
         org.server.rest_faults.arm(RestFault.REFUSED, 3, path="/sobjects/", code="EXCEEDED_ID_LIMIT")
         rename(org, "Case", 2, "polled")
         assert reader.land(TICK).events["Case"] == 2

@@ -182,8 +182,7 @@ def test_what_was_read_before_is_no_news_to_this_process_nor_to_the_next(org: Em
         before = last_reading(warehouse, "Case")
         for _ in range(3):
             org.org.clock.sleep(100)
-            reader._asks_all = True
-            reader.land(TICK)
+            assert reader.land(TICK, "Case").api_requests
         assert read_rows(warehouse, "Case", before) == []
 
 
