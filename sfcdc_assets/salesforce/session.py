@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import requests
-import simple_salesforce
 
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SettingsError
@@ -28,7 +27,6 @@ from sfcdc_assets.salesforce.transport import (
     READING_METHODS,
     TRIES,
     Answer,
-    HttpOfSimpleSalesforce,
     Transport,
 )
 from sfcdc_assets.settings.settings import Settings
@@ -242,21 +240,6 @@ class OrgSession:
     def new_adapter(self) -> TrustedRootsAdapter:
         """Make an adapter for connections with cookies and a life of their own, which trust the same roots."""
         return TrustedRootsAdapter(self._adapter.context)
-
-    def simple_salesforce(self) -> simple_salesforce.Salesforce:
-        """Return the `simple-salesforce` client over this session, for scripts and for resources that this package has
-        no module for.
-
-        Its calls get our roots, time limits, tries and token renewal, because its HTTP session is ours. This package's
-        own reads use `request` instead: simple-salesforce has no typed refusals, fails on answers that are not JSON,
-        and its bulk2 handler neither streams to a file nor resumes at a locator.
-        """
-        return simple_salesforce.Salesforce(
-            session_id=self.token(),
-            instance_url=self.instance_url,
-            version=self.version,
-            session=HttpOfSimpleSalesforce(self.send, self.instance_url, self._adapter),
-        )
 
     def _send_with(self, token: str, method: str, url: str, options: dict[str, Any]) -> requests.Response:
         headers = {**(options.get("headers") or {}), "Authorization": f"Bearer {token}"}

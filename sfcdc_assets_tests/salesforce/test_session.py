@@ -23,6 +23,7 @@ from sfcdc_assets.salesforce.errors import (
 )
 from sfcdc_assets.salesforce.paused_logins import FIRST_SECONDS, LONGEST_SECONDS
 from sfcdc_assets.salesforce.session import RENEWED_EVERY_SECONDS, OrgSession
+from sfcdc_assets.salesforce.simple_salesforce_client import simple_salesforce_client
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.salesforce.scripted_org import EXPIRED, ORGANIZATION_ID, Answer, ScriptedOrg, refusal
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
@@ -394,14 +395,14 @@ def test_an_organization_id_is_checked_and_completed(settings):
 def test_simple_salesforce_lives_on_the_session_and_its_renewals(org, session):
     page = {"totalSize": 1, "done": True, "records": [{"Id": "001"}]}
     org.on("GET", "query/", EXPIRED, refusal(503, "SERVER_UNAVAILABLE"), Answer(200, page))
-    client = session.simple_salesforce()
+    client = simple_salesforce_client(session)
     assert [row["Id"] for row in client.query_all_iter("SELECT Id FROM Account")] == ["001"]
     assert len(org.requests("POST", "/services/oauth2/token")) == 2
 
 
 def test_simple_salesforce_that_is_refused_for_good_does_not_recurse(org, session):
     org.on("GET", "sobjects/Account/describe", EXPIRED)
-    client = session.simple_salesforce()
+    client = simple_salesforce_client(session)
     with pytest.raises(SessionExpired):
         client.Account.describe()
     assert len(org.requests("GET", "sobjects/Account/describe")) == 2

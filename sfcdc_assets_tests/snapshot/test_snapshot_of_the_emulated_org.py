@@ -23,6 +23,7 @@ from sfcdc_assets.salesforce.limits import limits
 from sfcdc_assets.salesforce.query import count, query_rows
 from sfcdc_assets.salesforce.retrieve import retrieve
 from sfcdc_assets.salesforce.session import OrgSession
+from sfcdc_assets.salesforce.simple_salesforce_client import simple_salesforce_client
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets.snapshot.pages import begun, page_schema, read_pages, start
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -229,6 +230,6 @@ def test_the_other_reads_agree_with_the_org(org, new_session):
 
 def test_simple_salesforce_over_the_session_reads_the_same(org, new_session):
     with new_session() as session:
-        client = session.simple_salesforce()
+        client = simple_salesforce_client(session)
         assert client.query("SELECT COUNT() FROM Account")["totalSize"] == org.count("Account")
         assert client.Account.describe()["name"] == "Account"
