@@ -17,13 +17,13 @@ from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.lake.store.poll_notes import PollNote
 from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
-from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.poll_mark import PollMark
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.mere_stamps import MereStamps, perhaps_stamped
+from sfcdc_assets.landing.seen_records import SeenRecords
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.polls.cursor import OPEN_BEFORE, Cursor, order, soql_time
 from sfcdc_assets.polls.readability import NotPollable, readability
@@ -40,8 +40,6 @@ from sfcdc_assets.timeline.rest_rows import typed_rows
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
 ALWAYS = ("Id", "IsDeleted", "MasterRecordId")
-SAME_STAMP = timedelta(seconds=10)
-"""A record that was read so long after its stamp has had all its changes of that stamp, which is in whole seconds."""
 UNKNOWN_CLOCK = timedelta(hours=1)
 """How far the org's clock may be from ours where the org does not say when it was asked for a copy."""
 LEAST_WINDOW_MS = 1_000
@@ -49,32 +47,6 @@ LEAST_WINDOW_MS = 1_000
 NARROWER, WIDER = 4, 2
 """By so much a window gets shorter with each query that the org gives up on, which takes two minutes, and longer with
 each that it answers."""
-MOST_SEEN = 200_000
-"""Records of an object that are remembered to have been read; beyond that they are read into the table again."""
-
-
-class SeenRecords:
-    """Records of one object that were read, with all changes of the stamp that they had: read again they are no news.
-    What processes before this one have read is in the table, and is looked up once."""
-
-    def __init__(self) -> None:
-        self._stamps: dict[str, datetime] = {}
-        self.is_new = True
-        """Nothing was read by this process."""
-
-    def has(self, record_id: str, stamp: datetime) -> bool:
-        """Return whether the record was read with this stamp."""
-        return self._stamps.get(record_id) == stamp
-
-    def add(self, record_id: str, stamp: datetime) -> None:
-        """Remember one."""
-        if len(self._stamps) >= MOST_SEEN:
-            self._stamps.clear()
-        self._stamps[record_id] = stamp
-
-    def forget_before(self, moment: datetime) -> None:
-        """Forget those that no poll will read again."""
-        self._stamps = {record_id: stamp for record_id, stamp in self._stamps.items() if stamp >= moment}
 
 
 def _always() -> bool:
@@ -171,7 +143,8 @@ class ObjectPoll:
         begun = self._begun(asked_at)
         has_more = self._until is not None and asked_at is not None and self._until.stamp < asked_at
         while True:
-            self._remember_rows_of_others(page)
+            record_ids = [str(row["Id"]) for row in page.rows]
+            self._seen.learn(self._warehouse, self.entity, record_ids, self._note.seen_until_ms)
             new = self._new_rows(page)
             is_last = page.next_path is None
             mark = self._mark_after(page, begun, is_last=is_last, has_more=has_more)
@@ -236,20 +209,6 @@ class ObjectPoll:
         read_from = Cursor(begun).back_by(self._reread)
         return self._mark.finished((min(read_from, self._until) if self._until else read_from).stamp_ms)
 
-    def _remember_rows_of_others(self, page: QueryPage) -> None:
-        """Remember which of the records another process has read before: they are in the table with the stamp that they
-        have, and the last poll came so long after it that it had all changes of that stamp."""
-        if not self._seen.is_new or not self._note.seen_until_ms or not page.rows:
-            return
-        table = CurrentState.open(self._warehouse, self.entity)
-        if table is None:
-            return
-        settled = Cursor.of_ms(self._note.seen_until_ms).stamp - SAME_STAMP
-        stamps = table.stamps_of([str(row["Id"]) for row in page.rows])
-        for record_id, stamp in stamps.items():
-            if stamp <= settled:
-                self._seen.add(record_id, stamp)
-
     def _new_rows(self, page: QueryPage) -> dict[str, Mapping[str, Any]]:
         """Return the page's records by Id, under the columns' names, without those that are no news."""
         found: dict[str, Mapping[str, Any]] = {}
@@ -257,8 +216,7 @@ class ObjectPoll:
             record_id, stamp = str(row["Id"]), self._stamp_in(row)
             if self._seen.has(record_id, stamp):
                 continue
-            if page.asked_at is not None and stamp + SAME_STAMP <= page.asked_at:
-                self._seen.add(record_id, stamp)
+            self._seen.add(record_id, stamp, page.asked_at)
             found[record_id] = {self._asked.get(name, name): value for name, value in row.items()}
         return found
 

@@ -27,12 +27,13 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.covered_time import CoveredTime
 from sfcdc_assets.landing.daily_checks import REQUESTS, DailyChecks
 from sfcdc_assets.landing.land import LandingReport
-from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords, failed_again
+from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, failed_again
 from sfcdc_assets.landing.poll_budget import PollBudget
 from sfcdc_assets.landing.poll_order import OnePosition, begin_order
 from sfcdc_assets.landing.poll_timeouts import PollTimeouts
 from sfcdc_assets.landing.polled_entities import PolledEntities
 from sfcdc_assets.landing.retry_pause import OF_EVERY_OBJECT, RetryPause
+from sfcdc_assets.landing.seen_records import SeenRecords
 from sfcdc_assets.org_connection.described_objects import note_described
 from sfcdc_assets.org_connection.object_trial import OF_ITS_STAMP, refuses_stamp
 from sfcdc_assets.org_connection.org_connection import OrgConnection

@@ -21,7 +21,8 @@ import pytest
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.lake.store.poll_notes import PollNote
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.object_poll import ObjectPoll, SeenRecords
+from sfcdc_assets.landing.object_poll import ObjectPoll
+from sfcdc_assets.landing.seen_records import SeenRecords
 from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.salesforce.composite_query import QueryPage
 from sfcdc_assets.settings.channel_kinds import POLLED

@@ -23,8 +23,9 @@ from sfcdc_assets.lake.store.poll_notes import PATH, read_poll_notes
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.object_poll import ObjectPoll, Polled, SeenRecords
+from sfcdc_assets.landing.object_poll import ObjectPoll, Polled
 from sfcdc_assets.landing.poll_timeouts import NOW, NOW_ALL, TICK
+from sfcdc_assets.landing.seen_records import SeenRecords
 from sfcdc_assets.orchestration.jobs import SYNC, build_jobs, build_layers_job
 from sfcdc_assets.orchestration.sensors.channel import build_channel_sensor
 from sfcdc_assets.org_connection.whole_object import read_pages, start
