@@ -169,3 +169,29 @@ def test_a_create_from_before_its_field_was_made_does_not_prove_that_the_field_i
     pipeline.sync()
     assert pipeline.rows()[record_id]["Region__c"] == "EMEA"
     assert certain_of(pipeline, record_id)[-1] == ("SNAPSHOT", None)
+
+
+def test_an_event_from_before_its_field_had_another_type_does_not_prove_a_value_of_that_type(
+    pipeline: QuietPipeline,
+) -> None:
+    """A change of type raises no event, and a checkbox is never empty, whatever number was there before."""
+    pipeline.org.setup.add_field(ENTITY, "Size__c", {"type": "double", "precision": 18, "scale": 2})
+    pipeline.sync()
+    with pipeline.org.transaction() as work:
+        made = str(work.create(ENTITY, {"Name": "Early", "Size__c": 7.5}))
+    changed = pipeline.ids()[0]
+    pipeline.update(changed, Size__c=2.5)
+    pipeline.org.setup.change_type(ENTITY, "Size__c", {"type": "boolean"})
+    pipeline.update(made, Phone="1")
+    pipeline.update(changed, Phone="1")
+    pipeline.catch_up()
+    pipeline.sync()
+    for record_id in (made, changed):
+        (_, of_number), (kind, of_phone), (last, fields) = certain_of(pipeline, record_id)[-3:]
+        assert ("Name" in of_number, "Size__c" in of_number) == (record_id == made, False)
+        assert ("Phone" in of_phone, "Size__c" in of_phone) == (True, False)
+        assert (kind, last, fields) == ("UPDATE", "SNAPSHOT", None)
+        assert pipeline.rows()[record_id]["Size__c"] is False
+    before = in_order(pipeline)
+    pipeline.rebuild()
+    assert in_order(pipeline) == before

@@ -32,7 +32,7 @@ WITH_SPARK = 1
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each simulated."""
+    """One test for each history."""
     if "history_seed" in metafunc.fixturenames:
         one, first, count = map(metafunc.config.getoption, ("--history-seed", "--first-history", "--histories"))
         seeds = range(first, first + count) if one is None else [one]
