@@ -31,17 +31,23 @@ def seconds_after_failures(
     The pause begins with the end of the newest one; it is `first`, doubled with each further failure in a row up to
     `longest`. `most`: how many of them count. One that was canceled counts: who ends a run does not want the next one
     in the same moment. One whose process was lost ends the row, as one that worked does: nothing is wrong with its
-    work, and the next one goes on at once.
+    work, and the next one goes on at once. Where that is lost too, it may be the work that ends it (all of a machine's
+    memory): of lost ones in a row all but the first count.
     """
     newest = instance.get_run_records(
         dg.RunsFilter(job_name=job, tags=dict(tags or {})), limit=min(most, FAILURES_COUNTED)
     )
-    failed = list(takewhile(_has_failed, newest))
-    if not failed:
+    lost = len(list(takewhile(_was_lost, newest)))
+    failures = lost - 1 if lost else len(list(takewhile(_has_failed, newest)))
+    if failures < 1:
         return 0.0
-    ended = failed[0].end_time or failed[0].update_timestamp.timestamp()
-    return max(0.0, ended + doubled(first, longest, len(failed)) - clock.now_ms() / 1000)
+    ended = newest[0].end_time or newest[0].update_timestamp.timestamp()
+    return max(0.0, ended + doubled(first, longest, failures) - clock.now_ms() / 1000)
+
+
+def _was_lost(run: dg.RunRecord) -> bool:
+    return run.dagster_run.status in IN_VAIN and LOST_TAG in run.dagster_run.tags
 
 
 def _has_failed(run: dg.RunRecord) -> bool:
-    return run.dagster_run.status in IN_VAIN and LOST_TAG not in run.dagster_run.tags
+    return run.dagster_run.status in IN_VAIN and not _was_lost(run)

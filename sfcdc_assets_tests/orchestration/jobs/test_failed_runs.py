@@ -65,6 +65,15 @@ def test_after_a_lost_run_there_is_no_pause_and_what_failed_before_it_does_not_c
     assert left(instance) == 100
 
 
+def test_a_run_that_is_lost_again_and_again_is_asked_for_after_pauses_that_grow(instance: dg.DagsterInstance) -> None:
+    """Its work may be what ends its process."""
+    pauses = []
+    for _ in range(4):
+        runs(instance, FAILS, **{LOST_TAG: "true"})
+        pauses.append(left(instance))
+    assert pauses == [0, 100, 200, 400]
+
+
 def test_runs_of_other_tags_do_not_count_and_no_more_than_are_asked_for(instance: dg.DagsterInstance) -> None:
     runs(instance, FAILS, FAILS, channel="one")
     assert left(instance, channel="another") == 0
