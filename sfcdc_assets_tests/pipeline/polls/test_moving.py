@@ -68,13 +68,33 @@ def assert_moved_equals_the_org(pipeline: EmulatedPipeline) -> None:
     assert_same_rows(MOVED, {each: row for each, row in found.items() if each not in gone}, expected)
 
 
-def test_an_object_that_moves_twice_takes_its_table_along(pipeline: EmulatedPipeline) -> None:
-    move_to_and_fro(pipeline, 2)
-
-
-@pytest.mark.soak
 def test_an_object_that_moves_to_and_fro_twenty_times_under_load_equals_the_org(pipeline: EmulatedPipeline) -> None:
-    move_to_and_fro(pipeline, MOVES)
+    print(f"seed {SEED}")
+    dice = random.Random(SEED)
+    pipeline.sync()
+    jobs = ApiUsage(pipeline.org).used("bulk_query")
+    for move in range(MOVES):
+        live(pipeline, dice, hard=True)
+        if dice.random() < 0.2:
+            pipeline.sync()
+            live(pipeline, dice, hard=False)
+        is_out = move % 2 == 0
+        pipeline.org.selected_entities = [STAYS] if is_out else [STAYS, MOVED]
+        live(pipeline, dice, hard=is_out)
+        pipeline.sync()
+        assert watermarks(pipeline) == (not is_out, is_out), f"move {move}"
+        if move % 5 and move < MOVES - 1:
+            continue
+        live(pipeline, dice, hard=False)
+        pipeline.org.clock.sleep(1000)
+        pipeline.sync()
+        pipeline.assert_equal_to_the_org([STAYS, POLLED_ALL_THE_TIME])
+        assert_moved_equals_the_org(pipeline)
+        assert_versions_follow(pipeline.all_versions(MOVED))
+    assert ApiUsage(pipeline.org).used("bulk_query") == jobs, "nothing was copied"
+    shown = open_cut(str(pipeline.warehouse))
+    assert set(shown.entities) >= {MOVED, STAYS, POLLED_ALL_THE_TIME}
+    assert shown.as_of[MOVED] is not None
     before = pipeline.rows(MOVED)
     assert sfcdc("rebuild", "--entity", MOVED).exit_code == 0
     assert_moved_equals_the_org(pipeline)
@@ -113,35 +133,6 @@ def test_the_moment_at_which_an_object_moved_is_in_its_ledger_and_in_its_lineage
     assert sfcdc("rebuild", "--entity", MOVED).exit_code == 0
     again = sorted(pipeline.scan(f"gap_reconciliation/{MOVED}"), key=lambda row: int(row["opened_position"]))
     assert [(row["opened_position"], row["opened_at"]) for row in again] == before, "a rebuild is no move"
-
-
-def move_to_and_fro(pipeline: EmulatedPipeline, moves: int) -> None:
-    print(f"seed {SEED}")
-    dice = random.Random(SEED)
-    pipeline.sync()
-    jobs = ApiUsage(pipeline.org).used("bulk_query")
-    for move in range(moves):
-        live(pipeline, dice, hard=True)
-        if dice.random() < 0.2:
-            pipeline.sync()
-            live(pipeline, dice, hard=False)
-        is_out = move % 2 == 0
-        pipeline.org.selected_entities = [STAYS] if is_out else [STAYS, MOVED]
-        live(pipeline, dice, hard=is_out)
-        pipeline.sync()
-        assert watermarks(pipeline) == (not is_out, is_out), f"move {move}"
-        if move % 5 and move < moves - 1:
-            continue
-        live(pipeline, dice, hard=False)
-        pipeline.org.clock.sleep(1000)
-        pipeline.sync()
-        pipeline.assert_equal_to_the_org([STAYS, POLLED_ALL_THE_TIME])
-        assert_moved_equals_the_org(pipeline)
-        assert_versions_follow(pipeline.all_versions(MOVED))
-    assert ApiUsage(pipeline.org).used("bulk_query") == jobs, "nothing was copied"
-    shown = open_cut(str(pipeline.warehouse))
-    assert set(shown.entities) >= {MOVED, STAYS, POLLED_ALL_THE_TIME}
-    assert shown.as_of[MOVED] is not None
 
 
 def is_carried(pipeline: EmulatedPipeline) -> bool:
