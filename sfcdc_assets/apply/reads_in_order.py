@@ -8,7 +8,7 @@ from dataclasses import replace
 from sfcdc_assets.apply.batch_events import LONGEST_TRANSACTION
 from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows
-from sfcdc_assets.timeline.suspect_behaviour import MISSING_EVENTS
+from sfcdc_assets.timeline.suspect_behaviour import SILENT
 from sfcdc_assets.timeline.timeline import OrgRead
 
 
@@ -24,8 +24,9 @@ def with_seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple
 
 
 def over_gaps(tables: EntityTables, org_reads: Sequence[OrgRead]) -> list[OrgRead]:
-    """Return the reads, those marked that answer an entry of which nobody knows where in the stream it has its gap."""
-    gaps = [at for at, reason in tables.ledger.holding(tables.channel) if reason in MISSING_EVENTS] if org_reads else []
+    """Return the reads, those marked that answer an entry of changes without events of which nobody knows where in the
+    stream they have their place."""
+    gaps = [at for at, reason in tables.ledger.holding(tables.channel) if reason in SILENT] if org_reads else []
     return [
         replace(each, may_miss=not each.polled and any(each.until < at <= each.position for at in gaps))
         for each in org_reads

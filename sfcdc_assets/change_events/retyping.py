@@ -95,17 +95,12 @@ class Retyping:
         number = {column.name: index for index, column in enumerate(columns)}
         self._ways: dict[int, tuple[ColumnType, tuple[Step, ...]]] = {}
         self._number: Mapping[str, int] = number
-        self.outdated: set[int] = set()
-        """Columns that had a later type by the event's position than in its schema: the org's value may have been made
-        another one without an event, and the event's proves nothing of it."""
         then = list(columns)
         for index, column in enumerate(columns):
             if column.came_at > position:
                 then[index] = _NOT_THERE
                 continue
             first = _first_type(column, position, leaves.get(index))
-            if any(each.until <= position for each in column.types_before[first:]):
-                self.outdated.add(index)
             if first < len(column.types_before):
                 before = column.types_before[first]
                 then[index] = replace(column, type=before.type, salesforce_type=before.salesforce_type)
@@ -137,8 +132,7 @@ class Retyping:
             cells.append((index, converted))
             cells.extend((self._number[name], of_before) for name, of_before in kept.items())
         enriched = [claim for claim in decoded.enriched if claim[0] not in self._ways]
-        unproven = decoded.unproven | {index for index, _ in decoded.cells if index in self.outdated}
-        return replace(decoded, cells=cells, diff_columns=frozenset(diffs), enriched=enriched, unproven=unproven)
+        return replace(decoded, cells=cells, diff_columns=frozenset(diffs), enriched=enriched)
 
 
 def _first_type(column: Column, position: int, leaf: SchemaField | None) -> int:

@@ -122,9 +122,8 @@ class EventReader:
 
     def lacked(self, schema_ids: pa.ChunkedArray, positions: pa.ChunkedArray) -> Mapping[int, Sequence[int]]:
         """Return of events of known schemas: event -> numbers of the columns that the table had at its position, and
-        of which its schema says nothing: as it was made the object lacked their fields, hid them, or had them in
-        another type. Events that lack none are left out, and columns whose fields are known to be gone since before the
-        event."""
+        of which its schema says nothing: as it was made the object lacked their fields, or hid them. Events that lack
+        none are left out, and columns whose fields are known to be gone since before the event."""
         (names, of_name), at = _codes(schema_ids), positions.to_numpy()
         of_row = np.ravel_multi_index(
             (of_name, np.searchsorted(self._retyped_at, at, side="right")), (len(names), len(self._retyped_at) + 1)
@@ -137,9 +136,8 @@ class EventReader:
         return found
 
     def _lacked_by(self, schema_id: str, position: int) -> list[int]:
-        retyping = self._retyping(schema_id, bisect_right(self._retyped_at, position))
-        layout = schema_fields(parse_event_schema(self._schemas[schema_id]))
-        carried = carried_columns(layout, retyping.columns) - retyping.outdated
+        then = self._retyping(schema_id, bisect_right(self._retyped_at, position)).columns
+        carried = carried_columns(schema_fields(parse_event_schema(self._schemas[schema_id])), then)
         return [
             number
             for number, column in enumerate(self._columns)

@@ -226,10 +226,13 @@ def hidden_changes(
 
 
 def after_gaps(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Return changes before each of which others may be missing: all that they do not set is left `unproven`."""
+    """Return changes before each of which others may be missing: all that they do not set is left `unproven`. A create
+    or undelete sets all."""
     every = pl.Series("every", [list(range(len(columns)))], pl.List(pl.Int32)).new_from_index(0, changes.height)
     unproven = pl.col("every").list.set_difference(COLUMNS_SET).list.set_union(COLUMNS_LEFT_OPEN)
-    return changes.with_columns(every).with_columns(unproven.alias("unproven")).drop("every")
+    sets_all = pl.col("change_type").is_in(SETS_ALL)
+    left_open = pl.when(sets_all).then("unproven").otherwise(unproven).alias("unproven")
+    return changes.with_columns(every).with_columns(left_open).drop("every")
 
 
 def _differing(reads: pl.DataFrame, rows: pl.DataFrame, ids: pl.Series, *, of_certain: bool = False) -> pl.Series:

@@ -122,3 +122,7 @@ CHANGED_COLUMNS = _reasons(lambda each: each.raised_by == "schema")
 
 MISSING_EVENTS = _reasons(lambda each: each.raised_by == "setup")
 """Changes of the entity raised no event for a while, or raise none now."""
+
+SILENT = MISSING_EVENTS | {Reason.RETYPED_FIELD}
+"""What changed raised no event, at some time before the entry was noted or after it: values may change with the type of
+their field."""
