@@ -50,12 +50,13 @@ def measure(quick: bool) -> Sequence[Figure]:
             requests, ages, took = _a_day(pipeline, names, names[:busy], seconds)
             pipeline.sync()
             pipeline.assert_equal_to_the_org(names)
-    goal = None if quick else Goal(MOST_REQUESTS)
+    # Of few objects in few hours more changes are of quiet ones, which are asked less often.
+    goal, oldest = (None, None) if quick else (Goal(MOST_REQUESTS, must=True), Goal(OLDEST, must=True))
     what = f"{count} polled objects, {busy} of them busy, {seconds // 3600} hours"
     return [
         Figure(f"copying {count} objects, all runs", "s", [copied]),
         Figure(f"{what}: API requests", "requests", [requests], goal=goal),
-        Figure(f"{what}: p95 of a change's age when it is read", "s", [_percentile(ages, 95)], goal=Goal(OLDEST)),
+        Figure(f"{what}: p95 of a change's age when it is read", "s", [_percentile(ages, 95)], goal=oldest),
         Figure(f"{what}: a change's greatest age", "s", [max(ages)]),
         Figure(f"{what}: reading, of the machine's time", "s", [took]),
     ]

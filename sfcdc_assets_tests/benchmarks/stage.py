@@ -23,7 +23,8 @@ class Goal:
     at_least: bool = False
     """Whether more is better; otherwise the bound must not be exceeded."""
     must: bool = False
-    """Whether a run that misses it fails: a ratio to what is measured beside it, with room for any machine."""
+    """Whether a run that misses it fails: a count, a time by a simulated clock, or a ratio to what is measured beside
+    it, with room for any machine."""
 
     def is_reached(self, value: float) -> bool:
         """Whether `value`, a median or a ratio as `of` says, is within the bound."""
