@@ -36,8 +36,7 @@ class PolledEntities:
         looked at. Raises what the org fails with when it is asked for its objects."""
         now = clock.current().monotonic()
         if now - self._members[0] > MEMBERS_SECONDS:
-            self._members = (now, self._asked())
-            looks_again = True
+            self._members, self._copied = (now, self._asked()), (_NEVER, self._copied[1])
         if looks_again or now - self._copied[0] > LOOK_SECONDS:
             facts = readable_facts(self._warehouse, dict.fromkeys(self._members[1], POLLED))
             copied = tuple(entity for entity, each in facts.items() if each.snapshot_complete and each.has_watermark)
