@@ -276,6 +276,14 @@ def test_between_events_of_which_some_may_be_missing_each_proves_what_it_sets_al
     assert [certain(each) for each in versions(held)] == [ALL, set(), {"Count"}, {"Count", "Name"}, ALL]
 
 
+def test_a_create_among_events_of_which_some_may_be_missing_proves_all_of_its_record() -> None:
+    """Whatever is missing came after it."""
+    whole = timeline()
+    whole.block(frame([change("a", 5, "CREATE", Name="x"), change("a", 6, Count=8)]))
+    whole.put(OrgRead(9, 4, snapshot=1, may_miss=True), reads([read("a", 9, 6, Name="x", Count=8)]))
+    assert [certain(each) for each in versions(whole)] == [ALL, {"Count"}, ALL]
+
+
 def test_a_blocked_event_that_was_committed_before_one_that_came_earlier_proves_nothing() -> None:
     """A move of the org may have brought its events in another order: by then they may have been overtaken."""
     whole = timeline(CREATED)

@@ -31,7 +31,7 @@ def clean_up(pipeline: QuietPipeline) -> None:
 
 def lost_event(pipeline: QuietPipeline) -> None:
     pipeline.server.faults.arm(Fault.LOST_EVENT)
-    pipeline.update(pipeline.ids()[0], Name="no event tells of it")
+    pipeline.update(pipeline.ids()[0], Name="without an event")
 
 
 def test_the_snapshot_after_a_cleanup_is_the_next_one_and_is_applied(pipeline: QuietPipeline) -> None:
@@ -67,7 +67,7 @@ def _die(*_: object, **__: object) -> None:
 
 def test_an_entry_that_a_read_back_answers_after_a_cleanup_heals(pipeline: QuietPipeline) -> None:
     pipeline.server.faults.arm(Fault.INTERNAL_ERROR)
-    pipeline.update(pipeline.ids()[0], Name="not told")
+    pipeline.update(pipeline.ids()[0], Name="not reported")
     clean_up(pipeline)
     pipeline.catch_up()
     clean_up(pipeline)

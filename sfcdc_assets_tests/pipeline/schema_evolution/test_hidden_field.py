@@ -102,7 +102,7 @@ def test_what_events_say_of_a_field_while_it_is_hidden_is_not_its_value_and_none
             pipeline.update(each, Phone="2")
         pipeline.catch_up()
         for each in (record_id, new_id):
-            assert "Site" not in certain_of(pipeline, each)[-1][1], "nothing has told it yet"
+            assert "Site" not in certain_of(pipeline, each)[-1][1], "nothing has reported it yet"
         pipeline.sync()
         assert [pipeline.rows()[each]["Site"] for each in (record_id, new_id)] == ["meanwhile", "at first"]
         assert {certain_of(pipeline, each)[-1][1] for each in (record_id, new_id)} == {None}

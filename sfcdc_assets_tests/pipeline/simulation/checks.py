@@ -24,7 +24,7 @@ from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow, i
 
 INSTANTS = 5
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    # Two reads with one watermark may show two values, of which the stream tells nothing.
+    # Two reads with one watermark may show two values, of which the stream says nothing.
     "text_fields": lambda row: (
         f"{row['record_id']} {row['field'].lower()} {row['position']} {row['origin']} {row['sha256']}"
     ),
@@ -313,7 +313,7 @@ def _small(name: str) -> str:
 
 
 def is_valid(row: Mapping[str, Any], moment: int) -> bool:
-    """Whether a version tells what was then, as a reader asks for it."""
+    """Whether a version says what was then, as a reader asks for it."""
     ends = row["_valid_to"]
     return ms(row["_valid_from"]) <= moment and (ends is None or ms(ends) > moment) and not row["_is_deleted"]
 

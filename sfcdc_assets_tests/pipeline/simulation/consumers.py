@@ -1,8 +1,8 @@
 """Consumers of what has changed in a history's tables, which stop and come back at any cut with any of their tokens.
 
-What one has is folded from what it was told, and has to be what the tables are. It keeps what it had at earlier tokens,
-so that a call over any time is compared with both ends of it: every record that differs is told, once, from what it was
-to what it is.
+What one has is folded from what was reported to it, and has to be what the tables are. It keeps what it had at earlier
+tokens, so that a call over any time is compared with both ends of it: every record that differs is reported, once, from
+what it was to what it is.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def fields(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fold(state: State, reported: Iterable[Mapping[str, Any]]) -> State:
-    """What a consumer has after what it was told."""
+    """What a consumer has after what was reported to it."""
     after = dict(state)
     for row in reported:
         if row["_op"] == "delete":
@@ -162,15 +162,15 @@ def fold(state: State, reported: Iterable[Mapping[str, Any]]) -> State:
 
 
 def assert_reported_once(reported: list[dict[str, Any]], before: State, now: State, what: str) -> None:
-    """Each record once, with what it was; and those that are not told are as they were."""
+    """Each record once, with what it was; and those that are not reported are as they were."""
     before = with_new_columns(before, now)
     of_record = {row["Id"]: row for row in reported}
-    assert len(of_record) == len(reported), f"{what}: told twice"
+    assert len(of_record) == len(reported), f"{what}: reported twice"
     for record_id in before.keys() | now.keys():
         was, is_now, row = before.get(record_id), now.get(record_id), of_record.get(record_id)
         where = f"{what}: {record_id}"
         if row is None:
-            assert was == is_now, f"{where} is not told"
+            assert was == is_now, f"{where} is not reported"
         elif was is not None:
             assert row["_op"] == ("delete" if is_now is None else "update"), where
             changed = {name for name, value in fields(row).items() if value != was.get(name)}
@@ -183,6 +183,6 @@ def assert_reported_once(reported: list[dict[str, Any]], before: State, now: Sta
 
 
 def with_new_columns(state: State, now: State) -> State:
-    """What one had, with null in the columns that have come since: a row that is not told again reads null in them."""
+    """What one had, with null in the columns that have come since: one that is not reported again is null there."""
     columns = dict.fromkeys(next(iter(now.values()), ()))
     return {record_id: columns | row for record_id, row in state.items()}

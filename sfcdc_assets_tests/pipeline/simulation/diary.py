@@ -1,4 +1,4 @@
-"""What is noted of a simulated history besides what the org's own log tells."""
+"""What is noted of a simulated history besides what the org's own log has."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Unseen:
 
 @dataclass
 class Diary:
-    """What happened besides what the org's own log tells."""
+    """What happened besides what the org's own log has."""
 
     snapshots: list[SnapshotTaken] = field(default_factory=list)
     hidden: list[HiddenFields] = field(default_factory=list)

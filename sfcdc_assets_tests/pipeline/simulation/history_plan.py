@@ -137,7 +137,7 @@ def full_plan_of(seed: int) -> BatchPlan:
     if dice.random() < REBUILT_AS_BEFORE:
         plan = replace(plan, rebuilt_at_once=plan.most_events)
     if plan.losses or plan.starts[0] == "LATEST":
-        # What no event tells of and REST shows later than reads allow for, nobody can know.
+        # What no event reports and REST shows later than reads allow for, nobody can know.
         plan = replace(plan, settings=replace(plan.settings, rest_delay=min(plan.settings.rest_delay, DELAY_MS)))
     if (plan.losses or plan.rights_lost or plan.comings_and_goings) and len(plan.steps) == 2:
         # Before the last round all is given back: what is off or lost is to be met by a round before that one.

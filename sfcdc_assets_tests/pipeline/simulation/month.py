@@ -201,7 +201,7 @@ class Month(ApplyListener):
         self.figures.published[BUSY] += 2
 
     def overflow(self) -> None:
-        """A transaction of which only an overflow event tells: the object is to be read again."""
+        """A transaction of which only an overflow event says something: the object is to be read again."""
         self.stream.server.faults.arm(Fault.OVERFLOW)
         self._update(BUSY, 2 * PAIRS, {"Fax": "overflow"})
 

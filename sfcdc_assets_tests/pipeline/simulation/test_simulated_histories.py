@@ -82,7 +82,7 @@ def test_a_simulated_history(
         Checks(simulated).all()
         assert_rebuilding_gives_the_same_rows(simulated)
         simulated.consumers.come()
-        print(f"what consumers were told: {dict(simulated.consumers.calls)}")
+        print(f"what was reported to consumers: {dict(simulated.consumers.calls)}")
 
 
 @pytest.mark.parametrize("seed", range(WITH_SPARK))

@@ -326,7 +326,7 @@ def _a_day(month: WholeOrg) -> None:
 
 
 def _end(month: WholeOrg) -> None:
-    """A quiet day and two hours, in which what no stamp tells of is counted; then all is compared."""
+    """A quiet day and two hours, in which what no stamp shows is counted; then all is compared."""
     pipeline, figures = month.pipeline, month.figures
     for _ in range(4):
         month.live(DAY // 4 + HOUR // 2, changes=False)
