@@ -58,10 +58,13 @@ class TypeBefore:
 @dataclass(frozen=True, slots=True)
 class Absence:
     """A time in which the object lacked a field that it has had before, or hid it from the user: of the positions from
-    `since` on and before `until` (None: it still does)."""
+    `since` on and before `until` (None: it still does, or `awaits_copy`)."""
 
     since: int
     until: int | None = None
+    awaits_copy: bool = False
+    """The field is there again, or for the first time; events that were sent before may still be on their way, until
+    the entity is copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Column:
     @property
     def is_absent(self) -> bool:
         """Whether the object lacks the field now, or hides it."""
-        return bool(self.absences) and self.absences[-1].until is None
+        return bool(self.absences) and self.absences[-1].until is None and not self.absences[-1].awaits_copy
 
     @property
     def keeps_texts(self) -> bool:
@@ -217,8 +220,7 @@ def _metadata(column: Column) -> dict[bytes, bytes]:
     if column.came_at:
         metadata[CAME_AT_METADATA] = str(column.came_at).encode()
     if column.absences:
-        absences = (f"{each.since}:{'' if each.until is None else each.until}" for each in column.absences)
-        metadata[ABSENCES_METADATA] = ",".join(absences).encode()
+        metadata[ABSENCES_METADATA] = ",".join(_absence_text(each) for each in column.absences).encode()
     if column.is_formula:
         metadata[FORMULA_METADATA] = b"true"
     if column.kept_from is not None:
@@ -231,9 +233,20 @@ def _types_before(text: str) -> tuple[TypeBefore, ...]:
     return tuple(TypeBefore(int(until), ColumnType(type_), of_field) for until, type_, of_field in types)
 
 
+_UNTIL_COPIED = "copy"
+
+
+def _absence_text(absence: Absence) -> str:
+    until = _UNTIL_COPIED if absence.awaits_copy else "" if absence.until is None else absence.until
+    return f"{absence.since}:{until}"
+
+
 def _absences(text: str) -> tuple[Absence, ...]:
     absences = (each.split(":") for each in text.split(",") if each)
-    return tuple(Absence(int(since), int(until) if until else None) for since, until in absences)
+    return tuple(
+        Absence(int(since), int(until) if until.isdecimal() else None, until == _UNTIL_COPIED)
+        for since, until in absences
+    )
 
 
 def _shape(shape_text: str) -> tuple[int, int, int] | None:

@@ -26,8 +26,8 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.change_of_channel import next_position, position_of_its_own
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.open_suspect import ENTITY
-from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
+from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
@@ -63,7 +63,7 @@ def follow_layout(
     if taken is None:
         return entity_columns(schemas, entity, None, run.privacy)
     present = columns_of_arrow_schema(taken.table.schema)
-    wanted = entity_columns(schemas, entity, taken.table.schema, run.privacy)
+    wanted = _copied(entity_columns(schemas, entity, taken.table.schema, run.privacy), taken.complete())
     retired = retired_columns(schemas, entity, wanted)
     were_gone = _marked_retired(taken.table.schema) | {column.name for column in present if column.is_absent}
     came_back = were_gone - retired
@@ -76,13 +76,9 @@ def follow_layout(
         wanted = _absent_from(wanted, gone, next_position(run.warehouse, entity, channel, watermark))
     if news.any:
         position = position_of_its_own(run.warehouse, entity, channel, watermark)
-        raw_events = RawEvents.open(run.warehouse)
-        shown_from = max(position, raw_events.checkpoint(channel).position + 1)
-        raw_events.skip_to(channel, shown_from)
-        waits_from = position if news.retyped else shown_from
-        _note(ledger or Ledger.open_or_create(run.warehouse, entity), channel, waits_from, news, clock.now_ms())
+        _note(ledger or Ledger.open_or_create(run.warehouse, entity), channel, position, news, clock.now_ms())
         again = {column.name for column in present} & set(news.appeared)
-        wanted = laid_out(present, _present_from(wanted, again, position, shown_from), position, shown_from)
+        wanted = laid_out(present, _present_from(wanted, again, position), position)
     fit(taken.table, wanted, run)
     mark_retired(taken.table, retired)
     return wanted
@@ -132,16 +128,16 @@ def _described(column: Column) -> str:
     return column.salesforce_type + (f"({', '.join(str(each) for each in column.shape)})" if column.shape else "")
 
 
-def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int, shown_from: int) -> tuple[Column, ...]:
+def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int) -> tuple[Column, ...]:
     """Return the columns, those that come at the position with it, those whose type changes there with the one that
     they had, and a column for the values of each changed type that not all values of it convert from. A field that
-    comes may have been there before, hidden until `shown_from`."""
+    comes may have been there before, hidden."""
     by_name = {column.name: column for column in present}
     made, kept = [], []
     for column in wanted:
         old = by_name.get(column.name)
         if old is None or old.type is column.type:
-            came = replace(column, came_at=position, absences=_hidden(position, shown_from))
+            came = replace(column, came_at=position, absences=(_on_its_way(position),))
             made.append(column if old is not None else came)
             continue
         before = (*old.types_before, TypeBefore(position, old.type, old.salesforce_type))
@@ -155,26 +151,40 @@ def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int,
 def _absent_from(columns: Sequence[Column], gone: frozenset[str], position: int) -> tuple[Column, ...]:
     """Return the columns, those whose fields are `gone` as absent from the position on."""
     absence = Absence(position)
-    return tuple(replace(c, absences=(*c.absences, absence)) if c.name in gone else c for c in columns)
+    return tuple(replace(c, absences=(*_ended(c, position), absence)) if c.name in gone else c for c in columns)
 
 
-def _present_from(
-    columns: Sequence[Column], again: Collection[str], position: int, shown_from: int
-) -> tuple[Column, ...]:
-    """Return the columns, those whose fields are there `again` as present from `shown_from` on, which the tables know
-    from the position on. One that is spelt in another case was gone for a moment."""
+def _present_from(columns: Sequence[Column], again: Collection[str], position: int) -> tuple[Column, ...]:
+    """Return the columns, those whose fields are there `again` as such from the position on. One that is spelt in
+    another case was gone for a moment."""
 
     def absences(column: Column) -> tuple[Absence, ...]:
-        before = column.absences if column.is_absent else (*column.absences, Absence(position))
-        return (*before[:-1], replace(before[-1], until=position), *_hidden(position, shown_from))
+        before = column.absences if column.is_absent else (*_ended(column, position), Absence(position))
+        return (*before[:-1], replace(before[-1], until=position), _on_its_way(position))
 
     return tuple(replace(c, absences=absences(c)) if c.name in again else c for c in columns)
 
 
-def _hidden(position: int, shown_from: int) -> tuple[Absence, ...]:
-    """Return the absence of a field whose column comes, or comes back, at the position: what had landed by then is from
-    before it was shown, or may be."""
-    return (Absence(position, shown_from),) if shown_from > position else ()
+def _ended(column: Column, position: int) -> tuple[Absence, ...]:
+    """Return the column's absences; none of them awaits a copy from the position on."""
+    return tuple(replace(a, until=position, awaits_copy=False) if a.awaits_copy else a for a in column.absences)
+
+
+def _on_its_way(position: int) -> Absence:
+    """Return the absence of a field whose column comes, or comes back, at the position: events from before it was shown
+    may not even have landed. What the copy that follows was made after has, when it begins (guarantee 8)."""
+    return Absence(position, awaits_copy=True)
+
+
+def _copied(columns: Sequence[Column], copy: CompleteSnapshot | None) -> tuple[Column, ...]:
+    """Return the columns, those that a `copy` has shown since they came as absent up to its watermark only."""
+
+    def absences(column: Column) -> tuple[Absence, ...]:
+        if copy is None or not column.absences or copy.position < column.absences[-1].since:
+            return column.absences
+        return _ended(column, copy.position + 1)
+
+    return tuple(replace(c, absences=absences(c)) for c in columns)
 
 
 def _note(ledger: Ledger, channel: str, position: int, news: _News, now_ms: int) -> None:

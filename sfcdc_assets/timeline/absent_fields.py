@@ -43,21 +43,24 @@ def absent_at(absences: Sequence[Absence], positions: Places) -> Flags:
 
 
 class Steps:
-    """What the absences of a field are to steps of records, which stand at `positions`. `is_absent`: the step is in
-    one; `opens`: the value is not known from there on, unless the step proves it; `is_implied`: the absence says that
-    it is open, not the list of the version, which may be from before it was known when the field comes back;
-    `is_listed`: the absence began as the column came or came back, and its end was known; `crosses`: a record's steps
-    are not all on the same side of an absence."""
+    """What the absences of a field are to steps of records, which stand at `positions`; `is_change`: those of events.
 
-    def __init__(self, column: Column, positions: Places, segments: Segments) -> None:
+    `opens`: the value is not known from there on, unless the step proves it; `disproves`: nor is it where the step
+    says so. `is_implied`: the absence says that it is open, not the list of the version, which may be from before it
+    was known when the field comes back; `is_listed`: the absence began as the column came or came back, so that the
+    lists of rows are from after that, and reads show the field; `crosses`: a record's steps are not all on the same
+    side of an absence."""
+
+    def __init__(self, column: Column, positions: Places, segments: Segments, is_change: Flags) -> None:
         absences = column.absences
-        self.is_absent = absent_at(absences, positions)
+        is_absent = absent_at(absences, positions)
         came = {column.came_at, *(each.until for each in absences)}
         self.is_implied = absent_at([each for each in absences if each.since not in came], positions)
-        self.is_listed = bool((self.is_absent & ~self.is_implied).any())
+        self.is_listed = bool((is_absent & ~self.is_implied).any())
+        self.disproves = is_absent & (is_change | self.is_implied)
         begun = _moved(np.array([each.since for each in absences]), positions, segments)
         ended = _moved(np.array([each.until for each in absences if each.until is not None]), positions, segments)
-        self.opens = self.is_absent | begun
+        self.opens = is_absent | begun
         self.crosses = bool((begun | ended).any())
 
 

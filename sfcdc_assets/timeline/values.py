@@ -193,9 +193,10 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     object lacks a field nothing proves its value: the column is open until something does after that.
     """
     steps, count = sources.steps, sources.steps.height
+    is_change = (steps["source"] == CHANGE).to_numpy()
     came_later = any((sources.stands_at < column.came_at).any() for column in columns if column.came_at)
     absent = {
-        column.name: absent_fields.Steps(column, sources.stands_at, sources.segments)
+        column.name: absent_fields.Steps(column, sources.stands_at, sources.segments, is_change)
         for column in columns
         if column.absences
     }
@@ -207,7 +208,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
     before = np.roll(blocked, 1)
     before[0] = False
     resets = blocked & (~before | sources.segments.begins | ~kind.is_in(READABLE).to_numpy())
-    proves_all = (kind.is_in(SETS_ALL) & (steps["source"] == CHANGE)).to_numpy()
+    proves_all = kind.is_in(SETS_ALL).to_numpy() & is_change
     is_shown = _marked(count, sources.shown["step"])
     known_rows = sources.known_rows
     leaves_formulas = _leaves_formulas_open(steps)
@@ -217,10 +218,10 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         if column.name == "Id" or column.kept_from is not None:
             continue
         marks = np.where(proves_all, _PROVEN, np.where(resets, _UNKNOWN, _SAYS_NOTHING)).astype(np.int8)
-        marks[known_rows["step"].to_numpy()] = np.where(_is_certain(known_rows, column.name), _PROVEN, _OPEN)
         absence = absent.get(column.name)
         opens = np.zeros(count, bool) if absence is None else absence.opens
         marks[opens] = _OPEN
+        marks[known_rows["step"].to_numpy()] = np.where(_is_certain(known_rows, column.name), _PROVEN, _OPEN)
         if column.is_formula:
             marks[leaves_formulas] = _OPEN
         marks[is_shown] = _PROVEN
@@ -237,7 +238,7 @@ def _certain(sources: Sources, columns: Sequence[Column]) -> pl.Series:
         is_missing = sources.stands_at < column.came_at
         marks[is_missing] = _SAYS_NOTHING
         if absence is not None:
-            marks[absence.is_absent] = _OPEN
+            marks[absence.disproves] = _OPEN
             is_missing |= absence.is_implied
         of_column[column.name] = marks[sources.segments.last(marks != _SAYS_NOTHING)] == _PROVEN
         if not column.is_formula:

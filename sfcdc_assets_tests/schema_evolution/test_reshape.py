@@ -27,7 +27,7 @@ SCALARS = {type_: str(type_) for type_ in ColumnType} | {ColumnType.TIMESTAMP: "
 def after_change(columns: tuple[Column, ...], new: ColumnType, position: int) -> tuple[Column, ...]:
     """The columns when the field's type becomes `new`, as the pipeline lays them out."""
     changed = replace(columns[1], type=new, salesforce_type=NAMES[new])
-    return laid_out(columns, (columns[0], changed, *columns[2:]), position, position)
+    return laid_out(columns, (columns[0], changed, *columns[2:]), position)
 
 
 @st.composite

@@ -134,6 +134,41 @@ def test_the_null_of_a_create_that_had_landed_as_its_field_was_shown_is_not_cert
     assert in_order(pipeline) == before
 
 
+@pytest.mark.parametrize("was_there", [False, True], ids=["shown for the first time", "shown again"])
+def test_the_null_of_an_event_that_was_on_its_way_as_its_field_was_shown_is_not_certain_until_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
+) -> None:
+    with quiet(tmp_path, monkeypatch) as pipeline:
+        if was_there:
+            pipeline.sync()
+        pipeline.org.field_security.hide(ENTITY, FIELD)
+        pipeline.sync()
+        pipeline.update(pipeline.ids()[0], Phone="1")
+        pipeline.poll()
+        pipeline.settings(publishing_lag=600_000)
+        with pipeline.org.transaction() as work:
+            record_id = str(work.create(ENTITY, {"Name": "Hidden", FIELD: TEXT}))
+        pipeline.org.field_security.show(ENTITY, FIELD)
+        pipeline.catch_up()
+        assert record_id not in pipeline.rows()
+        assert FIELD in pipeline.rows()[pipeline.ids()[0]], "the field was found before the event came"
+        pipeline.clock.advance(600_000)
+        pipeline.catch_up()
+        ((kind, fields),) = certain_of(pipeline, record_id)
+        assert (kind, "Name" in fields, FIELD in fields) == ("CREATE", True, False)
+        pipeline.sync()
+        assert certain_of(pipeline, record_id) == [(kind, fields), ("SNAPSHOT", None)]
+        pipeline.assert_equal()
+        pipeline.update(record_id, **{FIELD: None})
+        pipeline.clock.advance(600_000)
+        pipeline.catch_up()
+        assert certain_of(pipeline, record_id)[-1] == ("UPDATE", None), "a null after the copy is one"
+        pipeline.assert_equal()
+        before = in_order(pipeline)
+        pipeline.rebuild()
+        assert in_order(pipeline) == before
+
+
 def test_the_value_of_a_field_that_was_made_again_in_another_case_is_not_certain_until_it_is_read(
     pipeline: QuietPipeline,
 ) -> None:

@@ -33,6 +33,7 @@ def never_so(simulated: SimulatedHistory, entity: str, versions: Sequence[Row], 
     table = CurrentState.open(simulated.warehouse, entity)
     columns = {each.name.lower(): each for each in (columns_of_arrow_schema(table.schema) if table else ())}
     transactions = list(simulated.org.transactions())
+    commit_of = {each.transaction_key: each.commit_number for each in transactions}
     unseen, hidden = _unseen(simulated, entity), _hidden_unnoticed(simulated, entity, columns)
     read_at = {
         (row["Id"], row["_position"]): ms(row["_read_at"])
@@ -54,7 +55,8 @@ def never_so(simulated: SimulatedHistory, entity: str, versions: Sequence[Row], 
         first = max((each.commit_number for each in transactions if each.commit_timestamp <= since), default=0)
         later = [each.commit_number for each in transactions if since < each.commit_timestamp < until]
         states = [org_after(number)[row["Id"]] for number in (first, *later) if row["Id"] in org_after(number)]
-        between = _changed_at_once(simulated, entity, first, max(later, default=first))
+        own = commit_of.get(row["_transaction_key"], first)
+        between = _changed_at_once(simulated, entity, min(own, first), max(later, default=first))
         for name in {name for state in states for name in state if name.lower() not in between}:
             column = columns.get(name.lower())
             # Of a field that the object did not have, the log shows null.
