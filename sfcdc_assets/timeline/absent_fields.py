@@ -18,20 +18,41 @@ from sfcdc_assets.timeline.follow_records import Flags, Places, Segments
 
 
 def without_untold_nulls(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """Return changes (`CHANGES`) without the nulls of fields that were absent at their positions."""
-    of_absences: dict[tuple[Absence, ...], list[int]] = {}
+    """Return changes (`CHANGES`) without the nulls of fields that were absent at their positions.
+
+    A field whose type was changed has a cell in each of its columns, null but in the one whose type the value has
+    (`change_events.retyping`). It is null where all of them are.
+    """
+    kept_of: dict[str | None, list[int]] = {}
+    for index, column in enumerate(columns):
+        kept_of.setdefault(column.kept_from, []).append(index)
+    fields_of: dict[tuple[Absence, ...], list[tuple[int, ...]]] = {}
     for index, column in enumerate(columns):
         if column.absences:
-            of_absences.setdefault(column.absences, []).append(index)
-    positions = changes["position"].to_numpy() if of_absences else np.zeros(0, np.int64)
-    for absences, indexes in of_absences.items():
-        is_absent = absent_at(absences, positions)
+            fields_of.setdefault(column.absences, []).append((index, *kept_of.get(column.name, ())))
+    positions = changes["position"].to_numpy() if fields_of else np.zeros(0, np.int64)
+    for absences, fields in fields_of.items():
+        is_absent = pl.Series(absent_at(absences, positions))
         if is_absent.any():
-            cell = pl.element().struct
-            is_null = pl.all_horizontal(cell.field(member).is_null() for member in MEMBERS)
-            kept = pl.col("cells").list.filter(~(cell.field("column").is_in(indexes) & is_null))
-            changes = changes.with_columns(pl.when(pl.Series(is_absent)).then(kept).otherwise("cells").alias("cells"))
+            changes = _without_nulls(changes, [index for index, *kept in fields if not kept], is_absent)
+            for field in fields:
+                if len(field) > 1:
+                    is_told = changes["cells"].list.eval(_is_of(field) & ~_IS_NULL).list.any()
+                    changes = _without_nulls(changes, field, is_absent & ~is_told)
     return changes
+
+
+_IS_NULL = pl.all_horizontal(pl.element().struct.field(member).is_null() for member in MEMBERS)
+
+
+def _is_of(columns: Sequence[int]) -> pl.Expr:
+    return pl.element().struct.field("column").is_in(columns)
+
+
+def _without_nulls(changes: pl.DataFrame, columns: Sequence[int], where: pl.Series) -> pl.DataFrame:
+    """Return the changes, those `where` it says so without the null cells of the columns."""
+    kept = pl.col("cells").list.filter(~(_is_of(columns) & _IS_NULL))
+    return changes.with_columns(pl.when(where).then(kept).otherwise("cells").alias("cells"))
 
 
 def absent_at(absences: Sequence[Absence], positions: Places) -> Flags:

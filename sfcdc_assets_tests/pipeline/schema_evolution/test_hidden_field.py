@@ -233,3 +233,32 @@ def test_a_value_from_before_its_field_was_retyped_is_not_certain_after_the_next
     rows = in_order(pipeline)
     pipeline.rebuild()
     assert in_order(pipeline) == rows
+
+
+def test_what_a_text_was_while_its_field_was_hidden_it_is_also_once_the_field_has_another_type(
+    pipeline: QuietPipeline,
+) -> None:
+    """What does not convert is beside the column, which is null for it then, in a rebuild as in the table that was
+    written again; a null that hides a value leaves both as they were."""
+    pipeline.settings(hidden_fields_in_bitmaps=True)
+    pipeline.org.setup.add_field(ENTITY, "Size__c", {"type": "string", "length": 40})
+    carried, hidden = pipeline.ids()[:2]
+    for record_id, text in ((carried, "true"), (carried, "large"), (hidden, "kept")):
+        pipeline.update(record_id, Size__c=text)
+    pipeline.catch_up()
+    pipeline.org.field_security.hide(ENTITY, "Size__c")
+    pipeline.update(hidden, Size__c="what nobody could read")
+    pipeline.catch_up()
+    pipeline.org.field_security.show(ENTITY, "Size__c")
+    pipeline.update(carried, Phone="1")
+    pipeline.catch_up()
+    pipeline.sync()
+    pipeline.org.setup.change_type(ENTITY, "Size__c", {"type": "boolean"})
+    pipeline.update(carried, Phone="2")
+    pipeline.catch_up()
+    pipeline.sync()
+    versions = [(row["Id"], row["Size__c"], row["Size__c__before_1"]) for row in in_order(pipeline)["history"]]
+    assert {(carried, True, None), (carried, None, "large"), (hidden, None, "kept")} <= set(versions)
+    before = in_order(pipeline)
+    pipeline.rebuild()
+    assert in_order(pipeline) == before
