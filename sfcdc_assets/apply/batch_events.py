@@ -28,15 +28,23 @@ def batch_end(raw_events: RawEvents, entity: str, channel: str, after: int, leas
     if wanted is None:
         return end
     wanted = max(wanted, least)
-    first, last = max(after, wanted - NEAR), min(end, wanted + NEAR)
-    rows = raw_events.headers(entity, channel, ["position", "transaction_key"], after=first, up_to=last)
-    found = pl.DataFrame(rows).sort("position")
-    is_last = pl.col("transaction_key") != pl.col("transaction_key").shift(-1)
-    ends = found.filter(is_last & (pl.col("position") > max(after, least)))["position"]
+    columns = ["position", "transaction_key", "event_id", "record_ids"]
+    rows = raw_events.headers(entity, channel, columns, after=wanted - NEAR, up_to=min(end, wanted + NEAR))
+    ends = _ends_of_transactions(pl.DataFrame(rows).sort("position"))
+    ends = ends.filter(ends > max(after, least))
     before, behind = ends.filter(ends <= wanted), ends.filter(ends > wanted)
     if not before.is_empty():
         return int(before[-1])
     return end if behind.is_empty() else int(behind[0])
+
+
+def _ends_of_transactions(events: pl.DataFrame) -> pl.Series:
+    """Return the positions between two of the events at which no transaction is under way: each that has begun has had
+    its last one. A second copy of an event is none of its transaction's, and may lie within another one."""
+    of_one_event = pl.struct("event_id", pl.col("record_ids").list.join(","))
+    own = events.with_columns(own=pl.when(of_one_event.is_first_distinct()).then("position"))
+    under_way_until = pl.col("own").max().over("transaction_key").fill_null(pl.col("position")).cum_max()
+    return own.filter(under_way_until <= pl.col("position"))["position"].head(-1)
 
 
 def _position_of(raw_events: RawEvents, entity: str, channel: str, after: int, end: int, number: int) -> int | None:

@@ -22,7 +22,8 @@ class NotAllowed(AssertionError):
 
 
 class Event(NamedTuple):
-    """One landed event. `mark` tells it from all others with its replay id."""
+    """One landed event. `mark` tells it from all others with its replay id; another one with its mark is its second
+    copy, unless it is 0."""
 
     replay_id: object
     transaction: object
@@ -122,6 +123,18 @@ class _Channel:
     breaks: set[int] = field(default_factory=set)
     taken: set[tuple[object, object]] = field(default_factory=set)
     """Replay ids and marks of what is landed."""
+    marks: set[object] = field(default_factory=set)
+    copies: set[int] = field(default_factory=set)
+    """Positions of second copies: they are none of their transaction's, and may lie within another one."""
+
+    def goes_on_after(self, position: int, entity: str | None = None) -> bool:
+        """Return whether a transaction, of which `entity` has events on both sides, is cut through at a position."""
+        mine = (at for at in self.rows if at not in self.copies and entity in (None, self.rows[at].entity))
+        sides: tuple[list[int], list[int]] = ([], [])
+        for at in mine:
+            sides[at > position].append(at)
+        before, after = self.rows.get(max(sides[0], default=-1)), self.rows.get(min(sides[1], default=-1))
+        return before is not None and after is not None and before.transaction == after.transaction
 
 
 @dataclass
@@ -193,22 +206,26 @@ class Followed:
         again = [each for each in new if each in channel.taken]
         _require(not again and len(set(new)) == len(new), "once", commit, f"landed before: {again[:3]}")
         channel.taken.update(new)
+        for at, event in sorted(commit.rows.items()):
+            if event.mark and event.mark in channel.marks:
+                channel.copies.add(at)
+            channel.marks.add(event.mark)
         channel.rows |= commit.rows
         channel.position, complete = after, channel.complete
         _require(complete <= commit.complete <= after, "whole transactions", commit, f"{complete} was complete")
         if commit.complete not in (complete, after):
-            _require(not self._is_within(channel, commit.complete), "whole transactions", commit, "it goes on after it")
+            _require(
+                not channel.goes_on_after(commit.complete),
+                "whole transactions",
+                commit,
+                "a transaction goes on after it",
+            )
         channel.complete = commit.complete
         if commit.open_from:
             group = [channel.rows[at].replay_id for at in range(commit.open_from, after + 1) if at in channel.rows]
             _require(len(set(group)) <= 1, "landed before moved", commit, "several replay ids are open")
             if group:
                 _require(commit.resume != group[0], "landed before moved", commit, "the open replay id is not resumed")
-
-    @staticmethod
-    def _is_within(channel: _Channel, position: int) -> bool:
-        before, after = channel.rows.get(position), channel.rows.get(position + 1)
-        return before is not None and after is not None and before.transaction == after.transaction
 
     def _begun(self, commit: ReadBegun, entity: _Entity) -> None:
         tip = self._channels[commit.channel].position
@@ -267,10 +284,7 @@ class Followed:
         stops = {watermark, channel.complete, *(at - 1 for at in (*entity.suspect_at, *channel.breaks))}
         if commit.position not in stops and (before is None or commit.position != before.position):
             # Of very many events a batch takes the first: up to the end of a transaction of the entity's own.
-            mine = sorted(at for at, event in channel.rows.items() if event.entity == commit.entity)
-            last = next((channel.rows[at] for at in reversed(mine) if at <= commit.position), None)
-            then = next((channel.rows[at] for at in mine if at > commit.position), None)
-            is_cut_through = last is not None and then is not None and last.transaction == then.transaction
+            is_cut_through = channel.goes_on_after(commit.position, commit.entity)
             _require(not is_cut_through, "whole transactions", commit, "a transaction goes on after it")
         if before is None or commit.built != before.built or commit.channel != before.channel:
             return

@@ -31,17 +31,33 @@ NAMES = ("First__c", "Second__c")
 
 class Events:
     """Landed events of one entity: transactions of so many events, in files of so many, with other entities' events
-    between transactions."""
+    between transactions. `copies`: the numbers of events that were published twice, each with how many others come
+    before the copy."""
 
-    def __init__(self, transactions: Sequence[int], in_a_file: int) -> None:
+    def __init__(self, transactions: Sequence[int], in_a_file: int, copies: Sequence[tuple[int, int]] = ()) -> None:
         keys = [number for number, events in enumerate(transactions) for _ in range(events)]
-        self.rows = [(3 * at + 1 + 5 * key, f"transaction {key}") for at, key in enumerate(keys)]
+        order = list(enumerate(keys))
+        for number, others in copies:
+            order.insert(number + 1 + others, (number % len(keys), keys[number % len(keys)]))
+        begun = [max(key for _, key in order[: at + 1]) for at in range(len(order))]
+        self.rows = [
+            (3 * at + 1 + 5 * begun[at], f"transaction {key}", f"event {number}")
+            for at, (number, key) in enumerate(order)
+        ]
         self._files = [self.rows[at : at + in_a_file] for at in range(0, len(self.rows), in_a_file)]
 
     @property
     def ends(self) -> list[int]:
-        """Where a transaction ends and another one follows."""
-        return [row[0] for row, following in zip(self.rows, self.rows[1:], strict=False) if row[1] != following[1]]
+        """Where no transaction is under way, whatever came twice, and something follows."""
+        first: dict[str, tuple[int, str]] = {}
+        for position, key, event in self.rows:
+            first.setdefault(event, (position, key))
+        keys = dict(first.values())
+        return [
+            position
+            for position, *_ in self.rows[:-1]
+            if not {keys[at] for at in keys if at <= position} & {keys[at] for at in keys if at > position}
+        ]
 
     def files(self, entity: str, channel: str, after: int, up_to: int) -> list[SimpleNamespace]:
         found = [SimpleNamespace(rows=len(f), statistics={"min.position": f[0][0], "max.position": f[-1][0]})
@@ -50,14 +66,14 @@ class Events:
         return found
 
     def headers(self, entity: str, channel: str, columns: Sequence[str], *, after: int, up_to: int) -> pa.Table:
-        rows = [row for row in self.rows if after < row[0] <= up_to]
+        rows = [(*row, ["001"]) for row in self.rows if after < row[0] <= up_to]
         Random(2).shuffle(rows)
-        positions, keys = [row[0] for row in rows], [row[1] for row in rows]
-        table = pa.table({"position": pa.array(positions, pa.int64()), "transaction_key": pa.array(keys, pa.string())})
-        return table.select(list(columns))
+        types = {"position": pa.int64(), "transaction_key": pa.string(), "event_id": pa.string()}
+        schema = pa.schema(types | {"record_ids": pa.list_(pa.string())})
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema).select(columns)
 
     def until(self, end: int) -> int:
-        return sum(position <= end for position, _ in self.rows)
+        return sum(position <= end for position, *_ in self.rows)
 
 
 @given(
@@ -66,11 +82,12 @@ class Events:
     st.integers(1, 40),
     st.integers(0, 120),
     st.integers(0, 60),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=4),
 )
 def test_a_batch_ends_behind_a_transaction_after_what_is_needed_and_takes_the_most_that_it_may(
-    transactions: list[int], in_a_file: int, most: int, least: int, after: int
+    transactions: list[int], in_a_file: int, most: int, least: int, after: int, copies: list[tuple[int, int]]
 ) -> None:
-    events = Events(transactions, in_a_file)
+    events = Events(transactions, in_a_file, copies)
     least, last = max(least, after), events.rows[-1][0]
     end = max(last, least)
     with pytest.MonkeyPatch.context() as patch:
