@@ -53,7 +53,9 @@ class SourceKind(StrEnum):
     OTHER = "other"
 
 
-_KIND_OF_LONG = {kind.value: kind for kind in (SourceKind.DATETIME, SourceKind.DATE, SourceKind.TIME)}
+TIMES = frozenset({SourceKind.DATETIME, SourceKind.DATE, SourceKind.TIME})
+"""The kinds that are the same long in Avro; their names are those of describe."""
+_KIND_OF_LONG = {kind.value: kind for kind in TIMES}
 _KIND_OF_AVRO = {
     "string": SourceKind.TEXT,
     "enum": SourceKind.TEXT,

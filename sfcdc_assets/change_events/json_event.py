@@ -3,7 +3,8 @@
 Fields are named, not numbered: `changedFields` has names, and nulledFields and diffFields are absent. A field that is
 written as null was nulled, one that is an object with the key `diff` holds a diff, and a part of a compound field that
 is not written was not changed. What the body does not say is not made up: a field that is named as changed and not
-carried makes the event undecodable, so that its records are read from the org.
+carried makes the event undecodable, so that its records are read from the org. So does a time of day, a date or a
+moment that is written as another of them than the field's: it was written before the field had its type, or after it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
+from sfcdc_assets.change_events.cell_value import source_kind
 from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent, header_of
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.columns import Column
@@ -55,7 +57,10 @@ class JsonEventDecoder:
         self._nothing = dict.fromkeys([HEADER_FIELD, *self._fields])
         self._entity = entity_of_schema(schema)
         self._cells = EventCells(self._entity, layout, columns)
-        self._wanted = wanted_fields(layout, columns).keys()
+        wanted = wanted_fields(layout, columns)
+        self._wanted = wanted.keys()
+        plain = ((layout[at], of.plain) for at, of in wanted.items() if of.plain is not None)
+        self._kinds = {field.name: source_kind(field, columns[leaf.column]) for field, leaf in plain}
         self._update = lru_cache(maxsize=_REMEMBERED_UPDATES)(self._compile_update)
 
     def decode(self, payload: bytes) -> DecodedEvent:
@@ -74,7 +79,7 @@ class JsonEventDecoder:
             if is_diff:
                 diffs.append((field.position, None))
             try:
-                body[name] = avro_value(field, value[_DIFF] if is_diff else value)
+                body[name] = avro_value(field, value[_DIFF] if is_diff else value, self._kinds.get(name))
             except (ValueError, OverflowError) as error:
                 self._refuse(f"its JSON does not fit the schema ({error})", name)
         update = None

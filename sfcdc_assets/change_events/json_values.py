@@ -11,18 +11,22 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
+from sfcdc_assets.change_events.cell_value import TIMES, SourceKind
 from sfcdc_assets.change_events.event_schema import SchemaField
 from sfcdc_assets.runtime.foreign_text import unicode_text
 from sfcdc_assets.runtime.times import epoch_ms
 
 
-def avro_value(field: SchemaField, value: Any) -> Any:
-    """Return the value of a field; the parts of a compound one that it does not carry are null.
+def avro_value(field: SchemaField, value: Any, kind: SourceKind | None = None) -> Any:
+    """Return the value of a field; the parts of a compound one that it does not carry are null. `kind`: which kind of
+    time it is to be, where that matters: the doc may be that of a type that the field had before.
 
     Raises `ValueError` for a value that is not of the field's type, and for a part that the field does not have.
     """
     if value is None:
         return None
+    if kind in TIMES and isinstance(value, str) and _kind_of(value) is not kind:
+        raise ValueError(f"{field.name} is a {kind}, and is written as a {_kind_of(value)}")
     if isinstance(value, Mapping) and field.children is not None:
         parts = {child.name: child for child in field.children}
         unknown = value.keys() - parts.keys()
@@ -33,6 +37,13 @@ def avro_value(field: SchemaField, value: Any) -> Any:
     if reader is None:
         raise ValueError(f"{field.name} is not a {type(value).__name__}")
     return reader(field, value)
+
+
+def _kind_of(value: str) -> SourceKind:
+    """Return which kind of time a text is, if it is one: `2021-01-20T22:33:10.000Z`, `2021-01-20`, `22:33:10.000Z`."""
+    if "T" in value:
+        return SourceKind.DATETIME
+    return SourceKind.TIME if ":" in value else SourceKind.DATE
 
 
 def _text(field: SchemaField, value: Any) -> str:
@@ -67,10 +78,10 @@ def _long(field: SchemaField, value: Any) -> int:
     if not isinstance(value, str):
         return _integer(field, value)
     try:
-        moment = datetime.fromisoformat(f"1970-01-01T{value}" if field.doc_type == "TimeOnly" else value)
+        moment = datetime.fromisoformat(f"1970-01-01T{value}" if _kind_of(value) is SourceKind.TIME else value)
     except ValueError:
         # The library's text quotes the value, which may be private.
-        raise ValueError(f"{field.name} is no {field.doc_type or 'time'} of ISO 8601") from None
+        raise ValueError(f"{field.name} is no time of ISO 8601") from None
     return epoch_ms(moment)
 
 

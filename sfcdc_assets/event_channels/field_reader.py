@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from sfcdc_assets.change_events.cell_value import converter
+from sfcdc_assets.change_events.cell_value import Converter, SourceKind, converter, source_kind
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import SchemaField
@@ -68,7 +68,9 @@ def field_readers(
             continue  # no table could have such a column
         wanted = next(iter(privacy.columns(entity, [column], compounds)), None)
         convert = converter(leaf, wanted or column)
-        readers[column.name] = FieldReader(column.name, wanted, _checked(leaf, convert) if as_json else convert)
+        if as_json:
+            convert = _checked(leaf, source_kind(leaf, wanted or column), convert)
+        readers[column.name] = FieldReader(column.name, wanted, convert)
     return readers
 
 
@@ -95,5 +97,5 @@ def read_fields(
     return read, rescued, problems
 
 
-def _checked(leaf: SchemaField, convert: Callable[[Any], CellValue]) -> Callable[[Any], CellValue]:
-    return lambda value: convert(avro_value(leaf, value))
+def _checked(leaf: SchemaField, kind: SourceKind, convert: Converter) -> Converter:
+    return lambda value: convert(avro_value(leaf, value, kind))

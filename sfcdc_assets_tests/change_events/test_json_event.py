@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from sfcdc_assets.change_events import ChangeType, DecodedEvent, HeaderError, PayloadError, columns
+from sfcdc_assets.change_events import ChangeType, Column, DecodedEvent, HeaderError, PayloadError, columns
+from sfcdc_assets.change_events.field_types import field_type
 from sfcdc_assets.change_events.json_event import JsonEventDecoder, read_json_header
 from sfcdc_assets_tests.change_events.written_event import event_schema, optional, record, texts
 
@@ -145,13 +146,40 @@ def test_gap_and_overflow_events_have_a_header_and_no_cells(change_type: str, re
         ([], {"IsConverted": "true"}, "is a boolean"),
         ([], {"Probability": True}, "is a double"),
         ([], {"EmailPreferences": [1]}, "is a array"),
-        ([], {"LastModifiedDate": "soon"}, "is no DateTime of ISO 8601"),
+        ([], {"LastModifiedDate": "Tomorrow"}, "is no time of ISO 8601"),
+        ([], {"LastModifiedDate": "soon"}, "is written as a date"),
         ([], {"Fax": {"City": "Bonn"}}, "is a string"),
     ],
 )
 def test_an_event_that_does_not_fit_is_undecodable(changed: list[str], body: dict[str, Any], problem: str) -> None:
     with pytest.raises(PayloadError, match=problem):
         decoded("UPDATE", changed, **body)
+
+
+@pytest.mark.parametrize("doc", ["Data:DateTime", "Data:DateOnly", "Data:TimeOnly", None])
+@pytest.mark.parametrize(
+    ("kind", "value", "cell"),
+    [
+        ("datetime", "2021-01-20T22:33:10.000Z", AT),
+        ("date", "2021-05-03", 18_750),
+        ("time", "12:34:56.007Z", "12:34:56.007"),
+    ],
+)
+def test_which_kind_of_time_a_value_is_its_text_shows_and_no_doc(
+    doc: str | None, kind: str, value: str, cell: object
+) -> None:
+    """The id of a schema is the same for all of them; an event of another type than its position says is not read."""
+    schema = event_schema(optional("F__c", "long", doc=doc))
+    head = {**HEADER, "changedFields": ["F__c"]}
+    written = json.dumps({"ChangeEventHeader": head, "F__c": value}).encode()
+    for other in ("datetime", "date", "time"):
+        column = Column("F__c", field_type(other).column, salesforce_type=other)
+        decoder = JsonEventDecoder(json.dumps(schema), [column])
+        if other == kind:
+            assert decoder.decode(written).cells == [(0, cell)]
+        else:
+            with pytest.raises(PayloadError, match="is written as"):
+                decoder.decode(written)
 
 
 def test_a_field_without_a_column_may_be_named_and_not_carried() -> None:
