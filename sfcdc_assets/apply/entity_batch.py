@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
+from sfcdc_assets.change_events.kinds_of_time import Unsettled
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.key_ranges.data_file import rows_of_files, rows_where
 from sfcdc_assets.key_ranges.key_ranges import range_numbers
@@ -64,7 +65,9 @@ class EntityBatch:
 
     @cached_property
     def _reader(self) -> ChangeReader:
-        return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates)
+        spans = tuple((read.until, read.position) for read in self.task.org_reads if read.until < read.position)
+        unsettled = Unsettled(spans, self.task.perhaps_older)
+        return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates, unsettled)
 
     def changes(self, path: str) -> Iterator[pa.RecordBatch]:
         """Yield the changes (`CHANGES`) in one of the files, with the key range of each."""

@@ -63,10 +63,12 @@ class PayloadForm:
     Raises `EventSchemaError`."""
     many_decoder: Callable[[str, Sequence[Column]], ManyDecoder | None] = lambda _, __: None
     """Decodes many payloads at once, where that can be done for the schema. A form needs no such thing."""
+    shows_kinds: bool = False
+    """Whether a time of day, a date and a moment are written differently, and one in place of another is refused."""
 
 
 AVRO = PayloadForm("Avro", read_header, EventDecoder, header_columns, batch_decoder)
-JSON = PayloadForm("JSON", read_json_header, JsonEventDecoder)
+JSON = PayloadForm("JSON", read_json_header, JsonEventDecoder, shows_kinds=True)
 
 BY_FIRST_BYTE: dict[bytes, PayloadForm] = {b"{": JSON}
 """The forms besides Avro, each under the odd byte that its payloads begin with."""

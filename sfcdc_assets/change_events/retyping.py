@@ -8,7 +8,7 @@ hold the same.
 
 The first type of an event's value is what the event's own schema says: events of an older schema may come after the
 position from which on the field has another type. Only types up to that position are asked, which are the same whenever
-the event is read.
+the event is read. Kinds of time have one schema; what is not certain for that is left open (`kinds_of_time`).
 
 An event from before a column came, whose field was hidden then, has null for it, which is not its value; nobody applied
 it to such a column then. So it says nothing of the column when it is read again, by a rebuild.
@@ -20,11 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from sfcdc_assets.change_events.cell_value import is_of_type
+from sfcdc_assets.change_events.cell_value import TIMES, is_of_type
 from sfcdc_assets.change_events.change_event import Cell, DecodedEvent
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.kinds_of_time import is_changeable, is_of_another_kind_too
 from sfcdc_assets.change_events.type_conversion import CellValue, convert, widens
 
 
@@ -82,6 +83,7 @@ def follow(value: CellValue, type_: ColumnType, way: Sequence[Step]) -> tuple[Ce
     return value, kept
 
 
+_OF_WHICH_KIND = "it may have been written when the field was another kind of time"
 _NOT_THERE = Column("_", ColumnType.STRING)
 """In the place of a column that came later: no field has this name."""
 
@@ -95,22 +97,42 @@ class Retyping:
         number = {column.name: index for index, column in enumerate(columns)}
         self._ways: dict[int, tuple[ColumnType, tuple[Step, ...]]] = {}
         self._number: Mapping[str, int] = number
+        self._of_several_kinds: set[int] = set()
+        """Columns that were more than one kind of time by then."""
         then = list(columns)
         for index, column in enumerate(columns):
             if column.came_at > position:
                 then[index] = _NOT_THERE
                 continue
+            kinds = {of_field for _, of_field in _types(column)[: _at(column, position) + 1]} & TIMES
+            if len(kinds) > 1:
+                self._of_several_kinds.add(index)
             first = _first_type(column, position, leaves.get(index))
             if first < len(column.types_before):
                 before = column.types_before[first]
                 then[index] = replace(column, type=before.type, salesforce_type=before.salesforce_type)
                 self._ways[index] = (before.type, steps(column, kept_columns(columns, column.name))[first:])
         self.columns = tuple(then)
+        self.has_times = any(map(is_changeable, then))
+        """Whether any was a time then whose kind can be changed."""
 
     @property
     def is_needed(self) -> bool:
         """Whether any column was of another type then."""
         return bool(self._ways)
+
+    def left_open(self, decoded: DecodedEvent, *, waits: bool) -> DecodedEvent:
+        """Return an unsettled event, decoded with `columns`, whose values that may be of another kind of time prove
+        nothing. One that `waits` for a read may be of any kind; of another one they are of those that the field had,
+        and are missing, so that the record is read."""
+        found = {index for index, value in decoded.cells if is_of_another_kind_too(self.columns[index], value)}
+        found &= found if waits else self._of_several_kinds
+        if not found:
+            return decoded
+        missing = [decoded.missing] if decoded.missing else []
+        if not waits:
+            missing += [f"{self.columns[index].name}: {_OF_WHICH_KIND}" for index in sorted(found)]
+        return replace(decoded, missing="; ".join(missing) or None, unproven=decoded.unproven | found)
 
     def today(self, decoded: DecodedEvent) -> DecodedEvent:
         """Return an event decoded with `columns` as cells of the columns of today. A diff is no value yet: it belongs
@@ -138,8 +160,16 @@ class Retyping:
 def _first_type(column: Column, position: int, leaf: SchemaField | None) -> int:
     """Return which of the column's types, the last of which is today's, an event's value has: that of its position, or
     the newest one before it that its schema can be of."""
-    types = [(each.type, each.salesforce_type) for each in column.types_before]
-    types.append((column.type, column.salesforce_type))
-    of_position = sum(each.until <= position for each in column.types_before)
+    types, of_position = _types(column), _at(column, position)
     fitting = (at for at in range(of_position, -1, -1) if leaf is not None and is_of_type(leaf, *types[at]))
     return next(fitting, of_position)
+
+
+def _types(column: Column) -> list[tuple[ColumnType, str]]:
+    """Return the types that the column had and has, oldest first, each with the field's."""
+    return [*((each.type, each.salesforce_type) for each in column.types_before), (column.type, column.salesforce_type)]
+
+
+def _at(column: Column, position: int) -> int:
+    """Return which of the column's types it had at a position."""
+    return sum(each.until <= position for each in column.types_before)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.cell_lists import CELL
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.change_events.kinds_of_time import ALL_SETTLED, Unsettled
 from sfcdc_assets.timeline.decoded_events import EventReader
 from sfcdc_assets.timeline.steps import SETS_ALL
 
@@ -72,12 +73,16 @@ class ChangeReader:
     """Decodes rows of `raw_events` into changes, each event in its own form and with its own schema; keeps decoders."""
 
     def __init__(
-        self, schemas: Mapping[str, str], columns: Sequence[Column], skipped: Collection[int] = frozenset()
+        self,
+        schemas: Mapping[str, str],
+        columns: Sequence[Column],
+        skipped: Collection[int] = frozenset(),
+        unsettled: Unsettled = ALL_SETTLED,
     ) -> None:
         """`schemas` maps schema ids to Avro JSON; `columns` are the table's; events at `skipped` positions are left
-        out (they were published twice)."""
+        out (they were published twice); `unsettled` are those that may be of other types than the columns were."""
         self._skipped = pa.array(sorted(skipped), pa.int64())
-        self._events = EventReader(schemas, columns)
+        self._events = EventReader(schemas, columns, unsettled)
 
     def read(self, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
         """One change for each record id of each row, `key_range` unset. A body that cannot be decoded is a change of

@@ -21,6 +21,7 @@ from sfcdc_assets.change_events.change_event import DecodedEvent
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column
 from sfcdc_assets.change_events.errors import ChangeEventError, EventSchemaError
 from sfcdc_assets.change_events.event_schema import SchemaField, parse_event_schema, schema_fields
+from sfcdc_assets.change_events.kinds_of_time import ALL_SETTLED, Unsettled
 from sfcdc_assets.change_events.payload_form import (
     BY_FIRST_BYTE,
     Decoder,
@@ -81,9 +82,13 @@ class PayloadDropped(ChangeEventError):
 class EventReader:
     """Reads payloads, each in its own form and with its own schema; keeps decoders."""
 
-    def __init__(self, schemas: Mapping[str, str], columns: Sequence[Column]) -> None:
-        """`schemas` maps schema ids to Avro JSON; `columns` are the table's."""
+    def __init__(
+        self, schemas: Mapping[str, str], columns: Sequence[Column], unsettled: Unsettled = ALL_SETTLED
+    ) -> None:
+        """`schemas` maps schema ids to Avro JSON; `columns` are the table's; `unsettled` are events that may be of
+        other types than these."""
         self._schemas = schemas
+        self._unsettled = unsettled
         self._members = members_of(columns)
         self._columns = columns
         self._retyped_at = np.array(sorted(positions_of_changes(columns)), np.int64)
@@ -98,9 +103,13 @@ class EventReader:
         parts: list[pa.Table] = []
         order: list[Rows] = []
         left = np.ones(len(payloads), bool)
-        for key, rows in self._groups(schema_ids, positions, payloads):
+        is_unsettled = self._unsettled.among(positions.to_numpy())
+        for key, of_key in self._groups(schema_ids, positions, payloads):
             many = self._many_decoder(key)
-            if many is None or not _pays(len(rows), len(self._members)):
+            if many is None:
+                continue
+            rows = of_key[~is_unsettled[of_key]] if self._retyping(*key[1:]).has_times else of_key
+            if not _pays(len(rows), len(self._members)):
                 continue
             for piece in _pieces(payloads, rows):
                 decoded = many.decode(payloads.take(pa.array(piece)).combine_chunks())
@@ -153,15 +162,19 @@ class EventReader:
     ) -> pa.Table:
         """Decode one by one, as the reference does."""
         events = _Events(self._members)
-        for schema_id, position, payload in zip(
-            schema_ids.to_pylist(), positions.to_pylist(), payloads.to_pylist(), strict=True
+        is_unsettled = self._unsettled.among(positions.to_numpy())
+        for schema_id, position, payload, is_open in zip(
+            schema_ids.to_pylist(), positions.to_pylist(), payloads.to_pylist(), is_unsettled, strict=True
         ):
             try:
                 if payload is None:
                     raise PayloadDropped(position)
-                types = bisect_right(self._retyped_at, position)
-                decoder = self._decoder((form_of(payload).name, schema_id, types), form_of(payload))
-                events.add(self._retyping(schema_id, types).today(decoder.decode(payload)))
+                types, form = bisect_right(self._retyped_at, position), form_of(payload)
+                decoded = self._decoder((form.name, schema_id, types), form).decode(payload)
+                retyping = self._retyping(schema_id, types)
+                if is_open and not form.shows_kinds:
+                    decoded = retyping.left_open(decoded, waits=self._unsettled.waits(position))
+                events.add(retyping.today(decoded))
             except ChangeEventError as error:
                 events.add_unreadable(error)
         return events.build()

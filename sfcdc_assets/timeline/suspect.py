@@ -53,7 +53,8 @@ class Reason(StrEnum):
     back."""
     MISSING_VALUE = "missing_value"
     """An event says that a field changed, but not to what: the name of a person account, a list of preferences whose
-    group is not known. What the event does tell is applied; what follows waits."""
+    group is not known, a time from about when the field's type changed. What the event does tell is applied; what
+    follows waits."""
     SILENT_CHANGE = "silent_change"
     """An event of another record has changed this one too, or a read shows the record as of later than an event that
     came after the read. The first: the contact of an account that became a person, or the loser of a merge, whose own

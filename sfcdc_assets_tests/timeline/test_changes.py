@@ -10,6 +10,7 @@ import pytest
 
 from sfcdc_assets.change_events import columns
 from sfcdc_assets.change_events.columns import ID_COLUMN, Absence
+from sfcdc_assets.change_events.kinds_of_time import Unsettled
 from sfcdc_assets.timeline import decoded_events
 from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, UNDECODABLE, ChangeReader, names_one_record
 from sfcdc_assets_tests.change_events.test_batch_decoder import rows_of
@@ -72,3 +73,14 @@ def test_what_the_schema_of_an_event_lacks_that_sets_all_its_fields_is_not_known
     rows = rows.set_column(5, "change_type", pa.array(["CREATE", "UPDATE", "CREATE", "UNDELETE"]))
     changes = ChangeReader({"schema": json.dumps(SCHEMA)}, wanted).read(rows)
     assert changes["unproven"].to_pylist() == [[4], None, [2], [2]]
+
+
+def test_of_many_events_those_that_wait_for_a_copy_prove_no_time_that_may_be_of_another_kind() -> None:
+    schema = event_schema(optional("F__c", "long", doc="Data:TimeOnly"), optional("Name", "string"))
+    both = header(changedFields=bitmap_of(schema, "F__c", "Name"))
+    rows = rows_of([payload(schema, both, {"F__c": number, "Name": "x"}) for number in range(20)])
+    unsettled = Unsettled(spans=((4, 7), (15, 16)), late=frozenset({2}))
+    read = ChangeReader({"schema": json.dumps(schema)}, columns(schema), unsettled=unsettled)
+    changes = read.read(with_ids(rows, [["001A"]] * 20))
+    assert [at for at, each in enumerate(changes["unproven"].to_pylist(), 1) if each == [1]] == [5, 6, 7, 16]
+    assert [len(cells) for cells in changes["cells"].to_pylist()] == [2] * 20

@@ -77,10 +77,11 @@ class QuietPipeline:
         """Land what there is, and return the last position."""
         return self._stream.poll_until_settled().position
 
-    def snapshot(self, watermark_at: int | None = None) -> SnapshotReport:
-        """Take one, pinned to all that has landed or to an earlier position."""
+    def snapshot(self, watermark_at: int | None = None, *, retypes: bool = False) -> SnapshotReport:
+        """Take one, pinned to all that has landed or to an earlier position; only one that `retypes` columns needs
+        Spark."""
         landed = self.poll() if watermark_at is None else watermark_at
-        return take_snapshot(self._run(no_spark), ToCopy(ENTITY, CHANNEL), lambda _: landed)
+        return take_snapshot(self._run() if retypes else self._run(no_spark), ToCopy(ENTITY, CHANNEL), lambda _: landed)
 
     def rebuild(self) -> None:
         """The layers were removed by hand."""
