@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sfcdc_assets.emulator.cometd.event_json import writer_of
 from sfcdc_assets_tests.emulator.decoded_events import WatchedOrg
 from sfcdc_assets_tests.emulator.rest_server import rest_client
 
@@ -124,3 +125,25 @@ def test_codes_of_states_and_countries_come_with_the_address_once_they_are_switc
         described = client.get("/sobjects/Account/describe").json()["fields"]
     code = next(field for field in described if field["name"] == "BillingStateCode")
     assert (code["type"], code["compoundFieldName"]) == ("picklist", "BillingAddress")
+
+
+def test_in_json_a_time_is_written_as_what_its_field_was_though_the_schema_keeps_its_id(watched: WatchedOrg) -> None:
+    """By its id the org gives a schema as it first was."""
+    setup, kinds = watched.org.setup, {"time": "18:36:00.000Z", "datetime": "1970-01-01T18:36:00.000Z", "date": None}
+    setup.add_field("Account", "When__c", {"type": "time"})
+    record_id = watched.create()
+    found = []
+    for kind, value in kinds.items():
+        setup.change_type("Account", "When__c", {"type": kind})
+        watched.update(record_id, When__c=value or "1970-01-02")
+        event = watched.stored()[-1]
+        found.append((event, watched.bus.schema_of(event)))
+    ids = {event.schema_id for event, _ in found}
+    assert [writer_of(schema).payload(event.payload)["When__c"] for event, schema in found] == [
+        "18:36:00.000Z",
+        "1970-01-01T18:36:00.000Z",
+        "1970-01-02",
+    ]
+    assert [watched.bus.schema_of(event) for event, _ in found] == [schema for _, schema in found]
+    assert len(ids) == 1
+    assert "Data:TimeOnly" in (watched.bus.schema_json(ids.pop()) or "")

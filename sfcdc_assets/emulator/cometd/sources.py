@@ -91,12 +91,10 @@ class BusEvents:
             max_bytes=MOST_BYTES,
             channels=self.topic.channels,
         )
-        ids = {each.schema_id for each in batch.events}
-        schemas = {schema_id: self.bus.schema_json(schema_id) or "{}" for schema_id in ids}
         has_uuid = self.org.settings.cometd_event_uuids
 
         def message(each: StoredEvent) -> dict[str, Any]:
-            return event_message(each, schemas[each.schema_id], channel, has_uuid=has_uuid, dice=self.dice)
+            return event_message(each, self.bus.schema_of(each), channel, has_uuid=has_uuid, dice=self.dice)
 
         messages = [(each.number, message(each)) for each in batch.events]
         platform_events = sum(each.is_platform_event for each in batch.events)

@@ -15,6 +15,7 @@ from sfcdc_assets.emulator.events.avro.event_body import EventCodec
 from sfcdc_assets.emulator.events.bus_event import BusEvent, SecondCopies
 from sfcdc_assets.emulator.events.change_event_builder import ChangeEventBuilder
 from sfcdc_assets.emulator.events.event_store import EVERYWHERE, BusState, EventStore, StoredEvent
+from sfcdc_assets.emulator.events.kept_schemas import KeptSchemas
 from sfcdc_assets.emulator.events.org_events import org_events
 from sfcdc_assets.emulator.events.platform_events.event_codec import PlatformEventCodec
 from sfcdc_assets.emulator.events.replay_id import replay_counter, replay_id
@@ -64,6 +65,7 @@ class EventBus:
             org.clock.on_move(self.wake)
         with org.database.transaction():
             self._store = EventStore(org.database, seed=org.seed, first_commit_number=org.last_commit_number)
+            self._schemas = KeptSchemas(org.database)
             state = self._store.state()
             self._last_number = state.last_number
             self._hidden: Sequence[tuple[int, int]] = self._store.after_moment(org.clock()) if self._lags else ()
@@ -131,8 +133,7 @@ class EventBus:
     def _append(
         self, events: Sequence[BusEvent], state: BusState, commit_number: int, moments: Sequence[int] = ()
     ) -> tuple[list[StoredEvent], int]:
-        for schema_id, schema_json in {event.schema_id: event.schema_json for event in events}.items():
-            self._store.keep_schema(schema_id, schema_json)
+        self._schemas.keep_all({event.schema_id: event.schema_json for event in events}, state.last_number + 1)
         now = self._org.clock()
         published = list(self._copies.among(events))
         stored, last_number = self._store.append(
@@ -210,14 +211,17 @@ class EventBus:
             return self._keep_schema(entity)
 
     def schema_json(self, schema_id: str) -> str | None:
-        """Return a schema that is or once was in use, as compact JSON; None if there never was one of that id."""
+        """Return a schema that is or once was in use, as it first was, as compact JSON; None if there never was one."""
         with self._org.database.transaction():
-            found = self._store.schema_json(schema_id)
-            if found is None:
+            if self._schemas.first(schema_id) is None:
                 for entity in (*self._org.definitions, *self._org.platform_events.all):
                     self._keep_schema(entity)
-                found = self._store.schema_json(schema_id)
-            return found
+            return self._schemas.first(schema_id)
+
+    def schema_of(self, event: StoredEvent) -> str:
+        """Return the schema that an event was written in, as compact JSON, with the docs that it had then."""
+        with self._org.database.lock:
+            return self._schemas.of(event) or "{}"
 
     def _keep_schema(self, entity: str) -> str:
         codec: EventCodec | PlatformEventCodec
@@ -225,7 +229,7 @@ class EventBus:
             codec = self._org.platform_events.codec(entity)
         else:
             codec = self._builder.codec(entity)
-        self._store.keep_schema(codec.schema_id, codec.schema_json)
+        self._schemas.keep_all({codec.schema_id: codec.schema_json}, self._store.state().last_number + 1)
         return codec.schema_id
 
     def latest_replay_id(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The bus's tables in the org's database: events, the schemas they were written in, and the shared replay counter."""
+"""The bus's tables in the org's database: events, and the shared replay counter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ _TABLES = (
     "CREATE INDEX IF NOT EXISTS _bus_event_counter ON _bus_event (counter)",
     "CREATE INDEX IF NOT EXISTS _bus_event_stored_at ON _bus_event (stored_at)",
     "CREATE INDEX IF NOT EXISTS _bus_event_entity ON _bus_event (entity, number)",
-    "CREATE TABLE IF NOT EXISTS _bus_schema (schema_id TEXT PRIMARY KEY, schema_json TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS _bus_state (one INTEGER PRIMARY KEY CHECK (one = 1), last_number INTEGER NOT NULL, "
     "counter INTEGER NOT NULL, lost_through INTEGER NOT NULL, commit_number INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS _bus_left (lowest INTEGER NOT NULL, highest INTEGER NOT NULL)",
@@ -254,17 +253,6 @@ class EventStore:
         sql += "AND entity NOT LIKE '%!_!_e' ESCAPE '!'"
         row = self._database.row(sql, (start, end, EVERYWHERE, OWN_TOPIC))
         return int(row[0]) if row else 0
-
-    def keep_schema(self, schema_id: str, schema_json: str) -> None:
-        """Remember a schema for as long as the org exists."""
-        # Asked first: to hand the text over costs more than the question, and each commit has its schemas kept.
-        if self._database.row("SELECT 1 FROM _bus_schema WHERE schema_id = ?", (schema_id,)) is None:
-            self._database.execute("INSERT INTO _bus_schema VALUES (?, ?)", (schema_id, schema_json))
-
-    def schema_json(self, schema_id: str) -> str | None:
-        """Return a remembered schema, or None."""
-        row = self._database.row("SELECT schema_json FROM _bus_schema WHERE schema_id = ?", (schema_id,))
-        return None if row is None else row[0]
 
     def _event_id(self, number: int) -> str:
         digest = hashlib.blake2b(f"{self._seed}:{number}".encode(), digest_size=16).digest()

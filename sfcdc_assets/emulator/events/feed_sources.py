@@ -134,7 +134,7 @@ class BusFeed:
         return tuple(each for each in self.names() if name in ("", each))
 
     def _decoded(self, event: StoredEvent) -> FeedEvent:
-        payload = writer_of(self._bus.schema_json(event.schema_id) or "{}").payload(event.payload)
+        payload = writer_of(self._bus.schema_of(event)).payload(event.payload)
         kind = FeedKind.PLATFORM_EVENT if event.is_platform_event else FeedKind.CHANGE
         at = payload.get("ChangeEventHeader", {}).get("commitTimestamp") or _epoch_ms(payload.get("CreatedDate"))
         replay_id = event.replay_id.hex()
