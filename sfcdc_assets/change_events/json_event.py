@@ -3,8 +3,8 @@
 Fields are named, not numbered: `changedFields` has names, and nulledFields and diffFields are absent. A field that is
 written as null was nulled, one that is an object with the key `diff` holds a diff, and a part of a compound field that
 is not written was not changed. What the body does not say is not made up: a field that is named as changed and not
-carried makes the event undecodable, so that its records are read from the org. So does a time of day, a date or a
-moment that is written as another of them than the field's: it was written before the field had its type, or after it.
+carried makes the event undecodable, so that its records are read from the org. So does a time of day in place of a date
+or a moment, and one of these in place of it: it was written before the field had its type, or after it.
 """
 
 from __future__ import annotations

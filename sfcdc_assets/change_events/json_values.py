@@ -19,14 +19,14 @@ from sfcdc_assets.runtime.times import epoch_ms
 
 def avro_value(field: SchemaField, value: Any, kind: SourceKind | None = None) -> Any:
     """Return the value of a field; the parts of a compound one that it does not carry are null. `kind`: which kind of
-    time it is to be, where that matters: the doc may be that of a type that the field had before.
+    time it is to be, as the doc may be that of a type that the field had before.
 
     Raises `ValueError` for a value that is not of the field's type, and for a part that the field does not have.
     """
     if value is None:
         return None
-    if kind in TIMES and isinstance(value, str) and _kind_of(value) is not kind:
-        raise ValueError(f"{field.name} is a {kind}, and is written as a {_kind_of(value)}")
+    if kind in TIMES and isinstance(value, str) and _is_time_of_day(value) is not (kind is SourceKind.TIME):
+        raise ValueError(f"{field.name} is a {kind}, and is not written as one")
     if isinstance(value, Mapping) and field.children is not None:
         parts = {child.name: child for child in field.children}
         unknown = value.keys() - parts.keys()
@@ -39,11 +39,10 @@ def avro_value(field: SchemaField, value: Any, kind: SourceKind | None = None) -
     return reader(field, value)
 
 
-def _kind_of(value: str) -> SourceKind:
-    """Return which kind of time a text is, if it is one: `2021-01-20T22:33:10.000Z`, `2021-01-20`, `22:33:10.000Z`."""
-    if "T" in value:
-        return SourceKind.DATETIME
-    return SourceKind.TIME if ":" in value else SourceKind.DATE
+def _is_time_of_day(value: str) -> bool:
+    """Return whether a time is written as one of a day, `22:33:10.000Z`, which is no date (`2021-01-20`) and no moment
+    (`2021-01-20T22:33:10.000Z`). A date is the moment at its midnight."""
+    return value[2:3] == ":"
 
 
 def _text(field: SchemaField, value: Any) -> str:
@@ -78,7 +77,7 @@ def _long(field: SchemaField, value: Any) -> int:
     if not isinstance(value, str):
         return _integer(field, value)
     try:
-        moment = datetime.fromisoformat(f"1970-01-01T{value}" if _kind_of(value) is SourceKind.TIME else value)
+        moment = datetime.fromisoformat(f"1970-01-01T{value}" if _is_time_of_day(value) else value)
     except ValueError:
         # The library's text quotes the value, which may be private.
         raise ValueError(f"{field.name} is no time of ISO 8601") from None

@@ -64,7 +64,7 @@ class PayloadForm:
     many_decoder: Callable[[str, Sequence[Column]], ManyDecoder | None] = lambda _, __: None
     """Decodes many payloads at once, where that can be done for the schema. A form needs no such thing."""
     shows_kinds: bool = False
-    """Whether a time of day, a date and a moment are written differently, and one in place of another is refused."""
+    """Whether a time of day is written otherwise than a date or a moment, and one in place of another is refused."""
 
 
 AVRO = PayloadForm("Avro", read_header, EventDecoder, header_columns, batch_decoder)

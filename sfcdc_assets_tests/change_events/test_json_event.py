@@ -45,6 +45,7 @@ HEADER = {
 }
 DIFF = "--- \n+++ 682b8747\n@@ -2,1 +2,1 @@\n-Business applications\n+Business apps"
 AT = 1_611_181_990_000_000
+DAY_US = 86_400_000_000
 
 
 def decoded(change_type: str, changed: list[str], **body: Any) -> DecodedEvent:
@@ -146,8 +147,9 @@ def test_gap_and_overflow_events_have_a_header_and_no_cells(change_type: str, re
         ([], {"IsConverted": "true"}, "is a boolean"),
         ([], {"Probability": True}, "is a double"),
         ([], {"EmailPreferences": [1]}, "is a array"),
-        ([], {"LastModifiedDate": "Tomorrow"}, "is no time of ISO 8601"),
-        ([], {"LastModifiedDate": "soon"}, "is written as a date"),
+        ([], {"LastModifiedDate": "soon"}, "is no time of ISO 8601"),
+        ([], {"LastModifiedDate": "22:33:10.000Z"}, "is not written as one"),
+        ([], {"Opens__c": "2021-01-20T22:33:10.000Z"}, "is not written as one"),
         ([], {"Fax": {"City": "Bonn"}}, "is a string"),
     ],
 )
@@ -158,28 +160,30 @@ def test_an_event_that_does_not_fit_is_undecodable(changed: list[str], body: dic
 
 @pytest.mark.parametrize("doc", ["Data:DateTime", "Data:DateOnly", "Data:TimeOnly", None])
 @pytest.mark.parametrize(
-    ("kind", "value", "cell"),
+    ("value", "read"),
     [
-        ("datetime", "2021-01-20T22:33:10.000Z", AT),
-        ("date", "2021-05-03", 18_750),
-        ("time", "12:34:56.007Z", "12:34:56.007"),
+        ("2021-01-20T22:33:10.000Z", {"datetime": AT}),
+        ("2021-05-03T00:00:00.000Z", {"datetime": 18_750 * DAY_US, "date": 18_750}),
+        ("2021-05-03", {"datetime": 18_750 * DAY_US, "date": 18_750}),
+        ("12:34:56.007Z", {"time": "12:34:56.007"}),
+        ("00:00:00.000Z", {"time": "00:00:00.000"}),
+        ("1970-01-01T08:11:00.000Z", {"datetime": 29_460_000_000}),
+        ("1970-01-01", {"datetime": 0, "date": 0}),
     ],
 )
-def test_which_kind_of_time_a_value_is_its_text_shows_and_no_doc(
-    doc: str | None, kind: str, value: str, cell: object
+@pytest.mark.parametrize("kind", ["datetime", "date", "time"])
+def test_whether_a_value_is_a_time_of_day_its_text_shows_and_no_doc(
+    doc: str | None, value: str, read: dict[str, object], kind: str
 ) -> None:
     """The id of a schema is the same for all of them; an event of another type than its position says is not read."""
     schema = event_schema(optional("F__c", "long", doc=doc))
-    head = {**HEADER, "changedFields": ["F__c"]}
-    written = json.dumps({"ChangeEventHeader": head, "F__c": value}).encode()
-    for other in ("datetime", "date", "time"):
-        column = Column("F__c", field_type(other).column, salesforce_type=other)
-        decoder = JsonEventDecoder(json.dumps(schema), [column])
-        if other == kind:
-            assert decoder.decode(written).cells == [(0, cell)]
-        else:
-            with pytest.raises(PayloadError, match="is written as"):
-                decoder.decode(written)
+    written = json.dumps({"ChangeEventHeader": {**HEADER, "changedFields": ["F__c"]}, "F__c": value}).encode()
+    decoder = JsonEventDecoder(json.dumps(schema), [Column("F__c", field_type(kind).column, salesforce_type=kind)])
+    if kind in read:
+        assert decoder.decode(written).cells == [(0, read[kind])]
+    else:
+        with pytest.raises(PayloadError, match="F__c"):
+            decoder.decode(written)
 
 
 def test_a_field_without_a_column_may_be_named_and_not_carried() -> None:

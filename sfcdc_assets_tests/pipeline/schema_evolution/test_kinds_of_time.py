@@ -26,9 +26,12 @@ FIELDS = {f"{old}_{new}__c": (old, new) for old, new in permutations(VALUES, 2)}
 RECORDS = sum(len(VALUES[old]) for old, _ in FIELDS.values())
 
 
-@pytest.fixture
-def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QuietPipeline]:
-    """One whose copy has the fields."""
+@pytest.fixture(params=["pubsub", "cometd"])
+def pipeline(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[QuietPipeline]:
+    """One whose copy has the fields. In JSON a time of day is a text of its own, and read as nothing else."""
+    monkeypatch.setenv("SFCDC_TRANSPORT", request.param)
     with quiet(tmp_path, monkeypatch, RECORDS) as opened:
         for name, (old, _) in FIELDS.items():
             opened.org.setup.add_field(ENTITY, name, {"type": old})
