@@ -48,6 +48,12 @@ def kept_columns(columns: Sequence[Column], name: str) -> list[Column]:
     return sorted(kept, key=lambda column: int(column.name.rpartition("_")[2]))
 
 
+def are_read_alike(old: Column, new: Column) -> bool:
+    """Return whether an event's value becomes the same cell in either column. A time of day is a text in the tables and
+    a long in events; and of two columns of hashes those of other types are not alike."""
+    return old.plain_type is new.plain_type and (old.salesforce_type in TIMES) is (new.salesforce_type in TIMES)
+
+
 def positions_of_changes(columns: Sequence[Column]) -> set[int]:
     """Return the positions from which on events are read with one more of the columns, or another type of one."""
     retyped = {each.until for column in columns for each in column.types_before}

@@ -20,7 +20,7 @@ from sfcdc_assets.change_events.columns import (
 )
 from sfcdc_assets.change_events.field_types import of_one_family
 from sfcdc_assets.change_events.privacy import Privacy
-from sfcdc_assets.change_events.retyping import kept_columns, kept_name
+from sfcdc_assets.change_events.retyping import are_read_alike, kept_columns, kept_name
 from sfcdc_assets.change_events.type_conversion import widens
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.tables.change_of_channel import next_position, position_of_its_own
@@ -136,7 +136,7 @@ def laid_out(present: Sequence[Column], wanted: Sequence[Column], position: int)
     made, kept = [], []
     for column in wanted:
         old = by_name.get(column.name)
-        if old is None or old.type is column.type:
+        if old is None or are_read_alike(old, column):
             came = replace(column, came_at=position, absences=(_on_its_way(position),))
             made.append(column if old is not None else came)
             continue

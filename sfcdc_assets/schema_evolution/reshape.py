@@ -79,11 +79,13 @@ def reshape_of(before: pa.Schema, present: Sequence[Column], after: pa.Schema, w
 
 
 def _way(old: Column, column: Column, wanted: Sequence[Column]) -> tuple[Step, ...]:
-    """Return the way of a column's values to what it is to be, by the types that it did not have yet."""
+    """Return the way of a column's values to what it is to be, by the types that it did not have yet; none where they
+    stay as they are, though events are read otherwise."""
     types = [*(each.type for each in column.types_before), column.type]
     first = min(len(old.types_before), len(types) - 1)
     way = steps(column, kept_columns(wanted, column.name))[first:]
-    return way if types[first] is old.type else (Step(types[first], None), *way)
+    way = way if types[first] is old.type else (Step(types[first], None), *way)
+    return way if any(step.type is not old.type for step in way) else ()
 
 
 def reshape_files(

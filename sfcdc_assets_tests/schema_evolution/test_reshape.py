@@ -7,13 +7,17 @@ from itertools import pairwise
 
 import hypothesis.strategies as st
 import pyarrow as pa
+import pytest
 from hypothesis import given
 
+from sfcdc_assets.change_events.cell_value import converter
 from sfcdc_assets.change_events.change_event import ChangeEventHeader, DecodedEvent
 from sfcdc_assets.change_events.change_type import ChangeType
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import ID_COLUMN, Column, arrow_schema, columns_of_arrow_schema
 from sfcdc_assets.change_events.event_schema import SchemaField
+from sfcdc_assets.change_events.field_types import field_type
+from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.change_events.retyping import Retyping
 from sfcdc_assets.change_events.type_conversion import convert
 from sfcdc_assets.schema_evolution.layout import laid_out
@@ -129,3 +133,36 @@ def test_every_value_is_in_the_column_or_beside_it(history):
 def test_the_layout_is_reported_by_the_table_itself(history):
     _, layouts, _ = history
     assert columns_of_arrow_schema(arrow_schema(layouts[-1])) == layouts[-1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_noted"),
+    [
+        ("time", "string", True),
+        ("string", "time", True),
+        ("string", "picklist", False),
+        ("double", "percent", False),
+    ],
+)
+def test_that_events_are_read_otherwise_is_noted_where_the_values_of_a_table_stay_as_they_are(
+    old: str, new: str, is_noted: bool
+) -> None:
+    """A time of day is a text in the tables and a long in events."""
+    before, after = (Column("F", field_type(kind).column, salesforce_type=kind) for kind in (old, new))
+    columns = laid_out((ID_COLUMN, before), (ID_COLUMN, after), 10)
+    assert [each.salesforce_type for each in columns[1].types_before] == [old] * is_noted
+    assert len(columns) == 2
+    assert not reshape_of(arrow_schema([before]), [before], arrow_schema(columns), columns).ways
+
+
+def test_that_values_were_hashed_as_another_type_is_noted() -> None:
+    key = HashKey.of("secret" * 6)
+    before, after = (Column("F", field_type(kind).column, salesforce_type=kind) for kind in ("date", "datetime"))
+    columns = laid_out((ID_COLUMN, before.hashed(key)), (ID_COLUMN, after.hashed(key)), 10)
+    leaf = SchemaField(1, "F", "", "long", None)
+    hashes = []
+    for position in (9, 10):
+        then = Retyping(columns, position, {1: leaf}).columns[1]
+        hashes.append(converter(leaf, then)(86_400_000))
+    assert hashes == [key.digest("1970-01-02"), key.digest("1970-01-02T00:00:00.000Z")]
+    assert not reshape_of(arrow_schema(columns), columns, arrow_schema(columns), columns).ways
