@@ -4,13 +4,14 @@ Pure: what was landed before (`StreamCheckpoint`) and what was delivered give th
 landed as soon as they are taken; where the stream is resumed is the subscription's matter (`streams.resume`).
 
 The protocol has no end marker: a transaction is complete when an event with another key follows, or when the caller
-knows that nothing does (`complete`).
+knows that nothing does (`complete`). The second copy of an earlier event ends none: it may come within a later one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
@@ -70,13 +71,15 @@ def land(
     *,
     resume: ResumePoint,
     complete: bool,
+    landed_before: Callable[[Mapping[str, datetime]], Collection[str]] = lambda _: (),
 ) -> LandedRows:
     """Give each event its position and header columns.
 
     `schema_of` maps a schema id to its Avro schema, None when it is not known: a header in Avro is then read with the
     form Salesforce publishes. `resume` is where the stream goes on after `events`. `complete`: nothing follows that
-    belongs to the last transaction. An event without a readable header goes to quarantine with a position of its own,
-    so that the stream goes on and nothing is lost.
+    belongs to the last transaction. `landed_before`: of events (uuid -> when the org committed it, UTC) those that were
+    landed before `events`. An event without a readable header goes to quarantine with a position of its own, so that
+    the stream goes on and nothing is lost.
     """
     payloads = pa.array([event.payload for event in events], pa.binary())
     headers, errors = read_headers(events, payloads, schema_of)
@@ -98,17 +101,36 @@ def land(
     if quarantined:
         rows = rows.take(pa.array(readable))
     rows = pa.table(dict(zip(rows.column_names + headers.column_names, rows.columns + headers.columns, strict=True)))
-    keys = headers["transaction_key"].to_pylist()
     last = checkpoint.position + len(events)
+    own = _without_copies(checkpoint, rows, landed_before)
+    keys = own["transaction_key"].to_pylist()
     landed = replace(
         checkpoint,
         position=last,
         transaction_key=keys[-1] if keys else checkpoint.transaction_key,
         resume=resume,
-        complete_position=last if complete else completed_by(checkpoint, positions[readable].tolist(), keys),
+        complete_position=last if complete else completed_by(checkpoint, own["position"].to_pylist(), keys),
         open_from=open_from(checkpoint, events, resume),
     )
     return LandedRows(rows.select(RAW_EVENTS.names), pa.Table.from_pylist(quarantined, schema=QUARANTINE), landed)
+
+
+def _without_copies(
+    checkpoint: StreamCheckpoint, rows: pa.Table, landed_before: Callable[[Mapping[str, datetime]], Collection[str]]
+) -> pa.Table:
+    """Return position and transaction key of the rows (`RAW_EVENTS`) but for those of a transaction that was there
+    before: where another one comes in between, the first of them is a second copy."""
+    keys, ids = rows["transaction_key"].to_pylist(), rows["event_id"].to_pylist()
+    begins = [
+        number for number, (before, key) in enumerate(pairwise([checkpoint.transaction_key, *keys])) if before != key
+    ]
+    times = rows["commit_timestamp"].take(pa.array(begins, pa.int64())).to_pylist()
+    known = landed_before({ids[number]: time for number, time in zip(begins, times, strict=True)})
+    first = {event_id: number for number, event_id in reversed(list(enumerate(ids)))}
+    own = np.ones(len(keys), bool)
+    for begin, end in pairwise([*begins, len(keys)]):
+        own[begin:end] = ids[begin] not in known and first[ids[begin]] == begin
+    return rows.select(["position", "transaction_key"]).filter(pa.array(own))
 
 
 def completed_by(checkpoint: StreamCheckpoint, positions: Sequence[int], keys: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from sfcdc_assets.lake.tables.schemas import EventSchema, Schemas, schema_of_id
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS, Landing, LandingReport
+from sfcdc_assets.landing.landed_lately import LandedLately
 from sfcdc_assets.landing.redelivered_events import LandedBefore
 from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.org_connection.org_connection import OrgConnection
@@ -52,6 +53,7 @@ class ChangeEventLanding(Landing):
         super().__init__(warehouse, org, channel, run_id)
         self._schemas = Schemas(warehouse, without_damaged=True)
         self._landed_before = LandedBefore(warehouse, channel)
+        self._landed_lately = LandedLately()
 
     def commit(
         self,
@@ -70,12 +72,14 @@ class ChangeEventLanding(Landing):
         before = replace(before, complete_position=max(before.complete_position, seen))
         events = self._landed_before.without(raw_events, before, events, self._schemas_parsed())
         self._know([event.schema_id for event in events])
-        landed = land(before, events, self._schemas_parsed(), resume=resume, complete=complete)
+        lately = partial(self._landed_lately.among, raw_events, before)
+        landed = land(before, events, self._schemas_parsed(), resume=resume, complete=complete, landed_before=lately)
         landed = replace(landed, rows=without_erased(self._warehouse, landed.rows))
         report.quarantined += self._quarantine(landed.quarantined)
         with refused_without_a_trace(self._warehouse, raw_events.table.name, "record_ids"):
             raw_events.commit(landed.rows, landed.checkpoint, self._run_id)
         self._landed_before.landed(landed.checkpoint)
+        self._landed_lately.landed(landed.rows, landed.checkpoint)
         settle_quarantine(
             self._warehouse, self._channel, raw_events.last_position(self._channel), raw_events.landed_among
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
@@ -79,6 +81,29 @@ def test_how_the_stream_is_cut_into_deliveries_changes_neither_positions_nor_com
     whole = landed(StreamCheckpoint(CHANNEL), events).checkpoint
     first = landed(StreamCheckpoint(CHANNEL), events[:cut])
     assert landed(first.checkpoint, events[cut:]).checkpoint == whole
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 31), st.integers(0, 8), st.integers(1, 3)), max_size=3),
+    st.lists(st.integers(0, 40), max_size=4),
+)
+def test_second_copies_end_no_transaction_however_the_stream_is_cut_into_deliveries(transactions, copies, cuts):
+    """A transaction is complete where the next one begins, whatever was published again in its midst."""
+    stream = list(enumerate(str(key) for key, size in enumerate(transactions) for _ in range(size)))
+    last = stream[-1][1]
+    for number, others, size in copies:
+        copied = stream[number % len(stream) :][:size]
+        place = number % len(stream) + size + others
+        stream[place:place] = copied
+    events = [event(number, key, replay=at) for at, (number, key) in enumerate(stream, 1)]
+    checkpoint = StreamCheckpoint(CHANNEL)
+    for begin, end in pairwise([0, *sorted(min(cut, len(events)) for cut in cuts), len(events)]):
+        seen = {each.event_id for each in events[:begin]}
+        options = {"landed_before": lambda asked, seen=seen: asked.keys() & seen}
+        checkpoint = landed(checkpoint, events[begin:end], **options).checkpoint
+    assert checkpoint.complete_position == next(at for at, (_, key) in enumerate(stream) if key == last)
+    assert (checkpoint.position, checkpoint.transaction_key) == (len(events), last)
 
 
 @settings(max_examples=examples(1), deadline=None)

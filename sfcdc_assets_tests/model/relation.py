@@ -136,6 +136,11 @@ class _Channel:
         before, after = self.rows.get(max(sides[0], default=-1)), self.rows.get(min(sides[1], default=-1))
         return before is not None and after is not None and before.transaction == after.transaction
 
+    def ended(self) -> object:
+        """Return the last transaction that counts as complete, None after a break."""
+        last = max((at for at in self.rows if at <= self.complete and at not in self.copies), default=0)
+        return self.rows[last].transaction if last and not any(at > last for at in self.breaks) else None
+
 
 @dataclass
 class _Entity:
@@ -193,15 +198,6 @@ class Followed:
                 if of.channel == commit.channel and after not in of.suspect_at:
                     raise NotAllowed("a lost checkpoint is a planned event", commit, f"{entity} is not suspect at it")
             channel.breaks.add(after)
-        first = commit.rows.get(before + 1)
-        last = channel.rows.get(before)
-        if first and last and channel.complete == before and before not in channel.breaks:
-            _require(
-                first.transaction != last.transaction,
-                "whole transactions",
-                commit,
-                "its transaction counted as complete",
-            )
         new = [(each.replay_id, each.mark) for each in commit.rows.values()]
         again = [each for each in new if each in channel.taken]
         _require(not again and len(set(new)) == len(new), "once", commit, f"landed before: {again[:3]}")
@@ -210,6 +206,9 @@ class Followed:
             if event.mark and event.mark in channel.marks:
                 channel.copies.add(at)
             channel.marks.add(event.mark)
+        ended = channel.ended()
+        goes_on = [at for at in commit.rows if at not in channel.copies and commit.rows[at].transaction == ended]
+        _require(not goes_on, "whole transactions", commit, f"a transaction of {goes_on[:3]} counted as complete")
         channel.rows |= commit.rows
         channel.position, complete = after, channel.complete
         _require(complete <= commit.complete <= after, "whole transactions", commit, f"{complete} was complete")

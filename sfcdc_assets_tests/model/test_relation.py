@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from sfcdc_assets_tests.model.model_trace import walk
-from sfcdc_assets_tests.model.relation import NotAllowed
+from sfcdc_assets_tests.model.relation import Event, Followed, Landed, NotAllowed
 from sfcdc_assets_tests.model.rules import Rule
 from sfcdc_assets_tests.model.slices import HISTORY, LOST, MUTANTS, PINNED, QUICK, THOROUGH, WHOLE
 from sfcdc_assets_tests.model.state import Bounds
@@ -49,3 +51,15 @@ def test_what_a_mutant_commits_is_refused(rule: Rule) -> None:
             if SHOWN_BY_COMMITS[rule] in refused:
                 return
     raise AssertionError(f"only {refused} failed")
+
+
+@pytest.mark.parametrize(("complete", "is_allowed"), [(1, True), (3, False), (4, False)])
+def test_a_transaction_in_the_midst_of_which_a_second_copy_comes_is_not_complete_before_its_end(
+    complete: int, is_allowed: bool
+) -> None:
+    first, copy = Event(1, "a", "Account", "once"), Event(4, "a", "Account", "once")
+    second, third, last = (Event(number, "b", "Account", number) for number in (2, 3, 5))
+    followed = Followed()
+    followed.take(Landed("c", 4, complete, rows={1: first, 2: second, 3: third, 4: copy}))
+    with nullcontext() if is_allowed else pytest.raises(NotAllowed, match=WHOLE):
+        followed.take(Landed("c", 5, complete, rows={5: last}))
