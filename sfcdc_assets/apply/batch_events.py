@@ -11,6 +11,7 @@ import polars as pl
 
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.snapshot_reads import Copied
+from sfcdc_assets.streams.delivered_event import KEPT_AT_MOST_MS
 
 MOST_EVENTS = 500_000
 """Events of an entity in one batch, or more if no transaction ends before. The driver takes 250 MB for them. With
@@ -70,11 +71,7 @@ LONGEST_TRANSACTION = timedelta(minutes=15)
 """A commit timestamp may be so much older than the moment from which on queries show the commit: a transaction may run
 for ten minutes."""
 
-KEPT_AT_MOST = timedelta(days=5)
-"""No event is kept for longer. One that was committed so long before a copy and comes after it is wrong about its time,
-which then proves nothing."""
-
-
+_KEPT_AT_MOST = timedelta(milliseconds=KEPT_AT_MOST_MS)
 STORED = timedelta(minutes=1)
 """A stream that is followed brings an event within that time of its commit. Read-backs are made all the time, and what
 comes so soon after one is applied on top of it: a record that changes again and again would otherwise be read back
@@ -108,7 +105,7 @@ def older_events(events: pl.DataFrame, copies: Sequence[Copied], breaks: Sequenc
     is_older = was_before = pl.lit(value=False)
     for copy in copies:
         came_later = (position > copy.position) & (pl.col("received_at") >= copy.begun_at)
-        is_kept = committed > copy.asked_at - KEPT_AT_MOST
+        is_kept = committed > copy.asked_at - _KEPT_AT_MOST
         was_before |= came_later & is_kept & (committed < copy.asked_at)
         is_older |= came_later & is_kept & (committed < copy.asked_at - LONGEST_TRANSACTION)
         answered = [
@@ -137,7 +134,7 @@ def older_than_read_backs(events: pl.DataFrame, reads: pl.DataFrame) -> OlderEve
     met = named.join(reads.rename({"_position": "watermark"}), on="Id").filter(
         pl.col("position") > pl.col("watermark"),
         pl.col("received_at") >= pl.col("_read_at"),
-        committed.is_between(asked_at - KEPT_AT_MOST, asked_at - STORED, closed="none"),
+        committed.is_between(asked_at - _KEPT_AT_MOST, asked_at - STORED, closed="none"),
     )
     is_certain = committed < asked_at - LONGEST_TRANSACTION
     certain = met.filter(is_certain).group_by("Id", "position").agg(pl.col("watermark").min()).sort("position", "Id")

@@ -34,7 +34,7 @@ from sfcdc_assets.landing.retry_pause import OF_THE_LOGIN
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.concurrency import outcome_of
-from sfcdc_assets.runtime.times import epoch_ms
+from sfcdc_assets.runtime.times import epoch_ms, utc
 from sfcdc_assets.salesforce.channel_members import entity_of_change_event
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import DeliveredEvent
@@ -72,7 +72,7 @@ class ChangeEventLanding(Landing):
         before = replace(before, complete_position=max(before.complete_position, seen))
         events = self._landed_before.without(raw_events, before, events, self._schemas_parsed())
         self._know([event.schema_id for event in events])
-        lately = partial(self._landed_lately.among, raw_events, before)
+        lately = partial(self._landed_lately.among, raw_events, before, utc(clock.now_ms()))
         landed = land(before, events, self._schemas_parsed(), resume=resume, complete=complete, landed_before=lately)
         landed = replace(landed, rows=without_erased(self._warehouse, landed.rows))
         report.quarantined += self._quarantine(landed.quarantined)

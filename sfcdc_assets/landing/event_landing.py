@@ -22,13 +22,11 @@ from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.channel_kinds import ChannelKind, folder_of, kind_of
 from sfcdc_assets.streams.checkpoint import LATEST, StreamCheckpoint
-from sfcdc_assets.streams.delivered_event import DeliveredEvent
+from sfcdc_assets.streams.delivered_event import KEPT_AT_MOST_MS, DeliveredEvent
 from sfcdc_assets.streams.resume import ResumePoint
 
 PUBLISHERS_CLOCKS_DIFFER_MS = 24 * 3_600_000
 """How far the clock of a publisher, or its idea of a time zone, may be from ours."""
-KEPT_AT_MOST_MS = 5 * 24 * 3_600_000
-"""No event is kept for longer: one that says so is wrong about its date."""
 
 
 class EventLanding(Landing):

@@ -18,6 +18,7 @@ from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.landing.land import CLOCKS_DIFFER_MS
 from sfcdc_assets.streams.checkpoint import StreamCheckpoint
+from sfcdc_assets.streams.delivered_event import KEPT_AT_MOST_MS
 
 MOST = 20_000
 """Events that are remembered, 3 MB; when there are more, the older half of them is forgotten."""
@@ -32,14 +33,18 @@ class LandedLately:
         """Whatever is landed and was committed later is remembered; None: nothing is."""
         self._stands_at: int | None = None
 
-    def among(self, raw_events: RawEvents, before: StreamCheckpoint, events: Mapping[str, datetime]) -> set[str]:
-        """Return those of the events (uuid -> when the org committed it, UTC) that are landed up to `before`. An event
-        in a file that cannot be read is taken for a new one."""
+    def among(
+        self, raw_events: RawEvents, before: StreamCheckpoint, now: datetime, events: Mapping[str, datetime]
+    ) -> set[str]:
+        """Return those of the events (uuid -> when the org committed it, UTC) that are landed up to `before`. One in a
+        file that cannot be read, or by its header from long before `now`, is taken for a new one: a damaged time is no
+        reason to go through all that there is."""
         if before.position != self._stands_at:
             self._times, self._since = {}, None
         known = events.keys() & self._times.keys()
         since = self._since
         asked = {each: at for each, at in events.items() if each not in known and (since is None or at <= since)}
+        asked = {each: at for each, at in asked.items() if at > now - _KEPT_AT_MOST}
         if not asked or not before.position:
             return known
         first, last = map(literal_time, (min(asked.values()), max(asked.values())))
@@ -65,4 +70,5 @@ class LandedLately:
         self._stands_at = after.position
 
 
+_KEPT_AT_MOST = timedelta(milliseconds=KEPT_AT_MOST_MS)
 _CLOCKS_DIFFER = timedelta(milliseconds=CLOCKS_DIFFER_MS)

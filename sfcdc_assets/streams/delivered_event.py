@@ -10,6 +10,8 @@ from typing import ClassVar, NamedTuple
 
 LONGEST_REPLAY_ID = 100
 """Bytes of a replay id at most: those of today have ten. Nothing can be resumed after one that fits no request."""
+KEPT_AT_MOST_MS = 5 * 24 * 3_600_000
+"""No event is kept for longer: of one that says so the time is wrong, and proves nothing."""
 
 
 class DeliveredEvent(NamedTuple):

@@ -28,6 +28,7 @@ class Channel:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.now = EPOCH
         self.looks = 0
         self.is_damaged = False
 
@@ -48,7 +49,7 @@ class Channel:
         """Land events; returns those that a reader takes for landed before."""
         table = cast(RawEvents, SimpleNamespace(table=self))
         asked = {each: EPOCH + timedelta(seconds=second) for each, second in events}
-        found = lately.among(table, self.checkpoint, asked)
+        found = lately.among(table, self.checkpoint, self.now, asked)
         self.events += events
         lately.landed(rows_of(events), self.checkpoint)
         return found
@@ -109,3 +110,11 @@ def test_an_event_of_a_file_that_cannot_be_read_keeps_no_other_from_landing() ->
     channel.land(LandedLately(), [("old", 1)])
     channel.is_damaged = True
     assert channel.land(LandedLately(), [("old", 1), ("new", 2)]) == set()
+
+
+def test_the_time_of_a_damaged_header_has_no_year_of_events_gone_through() -> None:
+    channel = Channel()
+    channel.now = EPOCH + timedelta(days=365)
+    channel.land(LandedLately(), [("damaged", 0)])
+    assert channel.land(LandedLately(), [("damaged", 0)]) == set()
+    assert channel.looks == 0
