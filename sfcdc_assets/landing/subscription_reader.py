@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
+from sfcdc_assets.lake.delta.commit_protocol import ATTEMPTS, retry_on_conflict
 from sfcdc_assets.lake.errors import ConcurrentCommit
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_progress import ChannelProgress
@@ -177,12 +177,18 @@ class SubscriptionReader:
         return self.subscription
 
     def _commit(self, report: LandingReport) -> None:
-        """Commit what is new. Raises `ConcurrentCommit` where another process has landed the channel."""
-        try:
-            self._progress.commit(self.subscription, report)
-        except ConcurrentCommit:
-            self._follow_progress()
-            raise
+        """Commit what is new. What another process has landed of it meanwhile is landed, and a reading that is at its
+        end ends: one that began again would be forestalled at the next event. Raises `ConcurrentCommit` where it is not
+        known how far the other one has come."""
+        for attempts_left in reversed(range(ATTEMPTS)):
+            try:
+                self._progress.commit(self.subscription, report)
+            except ConcurrentCommit:
+                self._follow_progress()
+                if not (self._progress.is_placed and attempts_left):
+                    raise
+            else:
+                return
 
     def _follow_others(self, timeouts: PollTimeouts) -> None:
         """Go on from the durable checkpoint if another process moved it: it landed the channel, or skipped positions,

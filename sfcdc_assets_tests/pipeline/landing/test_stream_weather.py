@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.lake.tables.raw_events import RawEvents
-from sfcdc_assets.landing.poll_timeouts import WATERMARK
+from sfcdc_assets.landing.poll_timeouts import TICK, WATERMARK
+from sfcdc_assets.landing.response_waits import ResponseWaits
 from sfcdc_assets.landing.subscription_reader import LOOK_SECONDS
 from sfcdc_assets.streams.pubsub.errors import PubSubUnavailable
 from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
@@ -289,6 +292,30 @@ def test_two_readers_of_one_channel_land_each_event_once(weather: Stream) -> Non
     weather.tick(first)
     assert [row["position"] for row in weather.landed()] == list(range(1, 49))
     assert weather.records_landed() == [each for number in range(12) for each in weather.ids(number, 20, 21, 22)]
+
+
+def test_a_reader_whom_another_one_forestalls_at_every_event_comes_to_an_end(
+    weather: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an org that never rests a reading ends with the first event that was made after it began: what another has
+    landed of it is landed."""
+    first, second = weather.reader(), weather.reader()
+    weather.tick(second)
+    weather.tick(first)
+    events, seconds = itertools.count(), ResponseWaits.seconds
+
+    def publish_and_wait(waits: ResponseWaits, *waited_for: Any) -> float:
+        if waits is waits_of_second:
+            weather.update(next(events) % 40)
+            weather.wait_until_the_org_is_idle()
+        return seconds(waits, *waited_for)
+
+    waits_of_second = second._stream.waits
+    monkeypatch.setattr(ResponseWaits, "seconds", publish_and_wait)
+    second.on_events = lambda: weather.tick(first)
+    report = second.land(TICK)
+    assert (report.count, report.position) == (0, next(events))
+    assert weather.records_landed() == weather.ids(*range(report.position))
 
 
 def test_what_another_reader_has_landed_does_not_fail_the_one_that_closes(weather: Stream) -> None:
