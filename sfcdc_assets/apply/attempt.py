@@ -58,6 +58,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         org_reads=planned.org_reads,
         read_back_taken=tuple(file.path for file in tables.taken.read_back_files(new_readings)),
         up_to=batch.up_to,
+        waiting=planned.waiting,
         perhaps_older=batch.older.possible,
         read_already=batch.older.of_records,
         roll_back_to=planned.roll_back_to,

@@ -65,8 +65,7 @@ class EntityBatch:
 
     @cached_property
     def _reader(self) -> ChangeReader:
-        spans = tuple((read.until, read.position) for read in self.task.org_reads if read.until < read.position)
-        unsettled = Unsettled(spans, self.task.perhaps_older)
+        unsettled = Unsettled(self.task.waiting, self.task.perhaps_older)
         return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates, unsettled)
 
     def changes(self, path: str) -> Iterator[pa.RecordBatch]:

@@ -56,6 +56,8 @@ class KeyRangeTask:
     up_to: int = 0
     """The last position that is applied; events after it are there only for readings that have their watermark after
     them."""
+    waiting: tuple[tuple[int, int], ...] = ()
+    """Spans of the stream in which events wait, or waited, for a snapshot (`reads_in_order.waiting_spans`)."""
     perhaps_older: frozenset[int] = frozenset()
     """Positions of events that may be older than a read before them."""
     read_already: tuple[tuple[str, int, int], ...] = ()

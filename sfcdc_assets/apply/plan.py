@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from sfcdc_assets.apply.batch import Batch, SuspectEntity, read_batch
 from sfcdc_assets.apply.batch_events import STORED, OlderEvents, batch_end, older_events, older_than_read_backs
 from sfcdc_assets.apply.entity_tables import EntityTables
-from sfcdc_assets.apply.reads_in_order import last_below, org_reads_in_order, over_gaps, with_seen_until
+from sfcdc_assets.apply.reads_in_order import last_below, org_reads_in_order, over_gaps, waiting_spans, with_seen_until
 from sfcdc_assets.key_ranges.key_ranges import (
     KeyRange,
     key_ranges_of_snapshot,
@@ -40,8 +40,9 @@ from sfcdc_assets.timeline.timeline import OrgRead
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `key_ranges` of the tables,
-    those to `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
+    """`batch`: the events; `org_reads` with the `snapshots` and `read_backs` they are; `waiting`: the spans of the
+    stream in which events wait, or waited, for a snapshot (`waiting_spans`); `key_ranges` of the tables, those to
+    `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
 
     `entity_suspect`: an event of the batch's end that makes the whole entity suspect, and is new. `suspected`: position
     of the last unanswered entry about the entity, 0 for none; `all_suspect`: its rows are to be marked for it.
@@ -52,6 +53,7 @@ class BatchPlan:
     snapshots: tuple[CompleteSnapshot, ...]
     read_backs: tuple[ReadBackRows, ...]
     org_reads: tuple[OrgRead, ...]
+    waiting: tuple[tuple[int, int], ...]
     roll_back_to: int | None
     entity_suspect: SuspectEntity | None
     suspected: int
@@ -109,6 +111,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         new,
         read_backs,
         with_seen_until(tables, over_gaps(tables, org_reads_in_order(complete, new, read_backs, ever_blocked))),
+        waiting_spans(complete, ever_blocked),
         new[0].position if rolls_back else None,
         entity_suspect,
         suspected,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +11,9 @@ from sfcdc_assets.apply.entity_tables import EntityTables
 from sfcdc_assets.lake.tables.snapshot_reads import CompleteSnapshot, ReadBackRows
 from sfcdc_assets.timeline.suspect_behaviour import SILENT
 from sfcdc_assets.timeline.timeline import OrgRead
+
+END_OF_STREAM = 2**63 - 1
+"""After every position."""
 
 
 def with_seen_until(tables: EntityTables, org_reads: Sequence[OrgRead]) -> tuple[OrgRead, ...]:
@@ -66,6 +70,17 @@ def org_reads_in_order(
             key=lambda each: (each.position, each.read_back or read_after[each.snapshot], each.snapshot),
         )
     )
+
+
+def waiting_spans(complete: Sequence[CompleteSnapshot], suspected: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the spans of the stream, after the first position and up to the second, in which events wait for a
+    snapshot: from an entry about the entity to the watermark that answers it, or on and on. They are the same in
+    whatever batch an event of theirs is applied, with the snapshot or with a later read of its record."""
+    watermarks = [*sorted(snapshot.position for snapshot in complete), END_OF_STREAM]
+    firsts: dict[int, int] = {}
+    for at in sorted(suspected):
+        firsts.setdefault(watermarks[bisect_left(watermarks, at)], at)
+    return tuple((first - 1, watermark) for watermark, first in firsts.items())
 
 
 def last_below(watermarks: Sequence[int], position: int) -> int:
