@@ -135,7 +135,9 @@ def fit(
     changed = [c for c in wanted if c.name in by_name.keys() - retyped and _metadata_differs(by_name[c.name], c)]
     for field in arrow_schema(changed):
         description = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-        table.mark_columns([field.name], PLAIN_METADATA | description)
+        said_before = {key.decode() for key in table.schema.field(field.name).metadata or {}}
+        plain = {key: value for key, value in PLAIN_METADATA.items() if key in said_before}
+        table.mark_columns([field.name], plain | description)
 
 
 def _rewrite(
