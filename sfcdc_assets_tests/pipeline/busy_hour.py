@@ -66,9 +66,10 @@ def stored(folder: Path) -> Stored:
 
 
 class BusyStream:
-    """Changes, and the ticks that land them, while a run is at work."""
+    """Changes, and the ticks that land them, while a run is at work; `seconds` lie between two of them."""
 
     def __init__(self, pipeline: EmulatedPipeline, instance: dg.DagsterInstance, seed: int = 1) -> None:
+        self.seconds = TICK_SECONDS
         self._pipeline = pipeline
         self._instance = pipeline.instance = instance
         self._dice = Random(seed)
@@ -83,30 +84,32 @@ class BusyStream:
                 one.update(entity, self._dice.choice(self._ids[entity]), {FIELDS[entity]: value})
 
     def tick(self) -> None:
-        """A change of each object, and a tick of the sensor, whose events are reported as the daemon does."""
+        """Changes, and a tick of the sensor, whose events are reported as the daemon does."""
         self.change()
-        clock.sleep(TICK_SECONDS - follow_run.LOOK_SECONDS)
+        clock.sleep(self.seconds - follow_run.LOOK_SECONDS)
         for event in self._pipeline.sensor_tick().asset_events:
             assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation)
             self._instance.report_runless_asset_event(event)
 
-    def run(self, ticks: int, patch: pytest.MonkeyPatch, each: Callable[[], object]) -> str:
-        """A run that goes on with what so many ticks land, until its time is over; its id. `each`: called before each
-        of them."""
+    def run(self, ticks: int, patch: pytest.MonkeyPatch, each: Callable[[], object], seconds: float = SECONDS) -> str:
+        """A run that goes on with what so many ticks land, for so many seconds; its id. `each`: called before each of
+        the ticks."""
         done = 0
 
-        def slept(seconds: float) -> None:
+        def slept(a_while: float) -> None:
             nonlocal done
             if done < ticks:
                 done += 1
                 each()
                 self.tick()
-            clock.sleep(seconds if done < ticks else SECONDS)
+            clock.sleep(a_while if done < ticks else max(a_while, ends - clock.current().monotonic()))
 
         patch.setattr(follow_run, "clock", SimpleNamespace(current=clock.current, sleep=slept))
+        patch.setattr(follow_run, "QUIET_SECONDS", max(follow_run.QUIET_SECONDS, 2 * self.seconds))
         self.tick()
+        ends = clock.current().monotonic() + seconds
         config = config_of(
-            "sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=SECONDS
+            "sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=seconds
         )
         run = self._pipeline.launch("sync", run_config=config)
         assert run.success, self._pipeline.failure(run)
