@@ -41,7 +41,7 @@ def write_views(tables: TablesOfCuts, file: Path) -> int:
         find = partial(location_for_others, tables.warehouse)
         AskedTables(tables, connection=connection, find=find).make_all()
 
-    with _told(file):
+    with _naming(file):
         return _swap(file, tables, make)
 
 
@@ -54,7 +54,7 @@ def write_live_views(tables: TablesOfCuts, file: Path, now: datetime) -> int:
     links = CutLinks(file.with_name(f"{file.name}.cuts").absolute())
     if "=" in str(links.folder):  # which DuckDB would take for the name of a column and its value
         raise FileNotWritten(str(file), f"the path {links.folder} has an equals sign", "Name another folder.")
-    with _told(file):
+    with _naming(file):
         live = LiveTables(tables)
         links.show(tables.warehouse, live.all, tables.cuts, now)
         statements = [each.create for each in live.views(links)]
@@ -66,7 +66,7 @@ def write_live_views(tables: TablesOfCuts, file: Path, now: datetime) -> int:
 
 
 @contextmanager
-def _told(file: Path) -> Iterator[None]:
+def _naming(file: Path) -> Iterator[None]:
     try:
         if not file.parent.is_dir():
             raise FileNotWritten(str(file), f"there is no folder {file.parent}")

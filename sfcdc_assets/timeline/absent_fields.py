@@ -17,7 +17,7 @@ from sfcdc_assets.change_events.columns import Absence, Column
 from sfcdc_assets.timeline.follow_records import Flags, Places, Segments
 
 
-def without_untold_nulls(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
+def without_nulls_of_absent(changes: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """Return changes (`CHANGES`) without the nulls of fields that were absent at their positions.
 
     A field whose type was changed has a cell in each of its columns, null but in the one whose type the value has
@@ -37,8 +37,8 @@ def without_untold_nulls(changes: pl.DataFrame, columns: Sequence[Column]) -> pl
             changes = _without_nulls(changes, [index for index, *kept in fields if not kept], is_absent)
             for field in fields:
                 if len(field) > 1:
-                    is_told = changes["cells"].list.eval(_is_of(field) & ~_IS_NULL).list.any()
-                    changes = _without_nulls(changes, field, is_absent & ~is_told)
+                    has_value = changes["cells"].list.eval(_is_of(field) & ~_IS_NULL).list.any()
+                    changes = _without_nulls(changes, field, is_absent & ~has_value)
     return changes
 
 

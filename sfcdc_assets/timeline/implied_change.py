@@ -194,7 +194,7 @@ def hidden_changes(
         .group_by(pl.col("record_id").alias("Id"))
         .agg(
             pl.col("commit_timestamp").max().alias("reported"),
-            pl.col("commit_timestamp").filter(pl.col("position") <= until).max().alias("told"),
+            pl.col("commit_timestamp").filter(pl.col("position") <= until).max().alias("of_events"),
             pl.col("change_type").last().is_in(READABLE).alias("says"),
             pl.col("position").max().alias("said_at"),
         )
@@ -202,7 +202,7 @@ def hidden_changes(
     modified = reads.select("Id", "_system_modstamp").join(known.with_columns(has_row=True), on="Id", how="left")
     # A record of which blocked events alone tell has versions up to the loss as well, which end there.
     modified = modified.join(last, on="Id", how="left").with_columns(
-        pl.col("has_row").fill_null(pl.col("told").is_not_null()), pl.coalesce("known", "told").alias("known")
+        pl.col("has_row").fill_null(pl.col("of_events").is_not_null()), pl.coalesce("known", "of_events").alias("known")
     )
     stamp, seen = pl.col("_system_modstamp"), pl.lit(seen_until, pl.Datetime("us", "UTC"))
     is_later = (stamp > pl.col("known")).fill_null(value=True)

@@ -15,7 +15,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import empty_rows
-from sfcdc_assets.timeline.absent_fields import without_untold_nulls
+from sfcdc_assets.timeline.absent_fields import without_nulls_of_absent
 from sfcdc_assets.timeline.changes import CHANGES
 from sfcdc_assets.timeline.enrichment import contradictions, without_proof
 from sfcdc_assets.timeline.implied_change import SilentChange, after_gaps, dated, hidden_changes, silently_changed
@@ -168,7 +168,7 @@ class Timeline:
         """Return the changes that no read-back stands for, with what they tell."""
         if self._read_already:
             changes = without_read(self.rows, changes, self._read_already)
-        return without_untold_nulls(changes, self._columns)
+        return without_nulls_of_absent(changes, self._columns)
 
     def _known(self, changes: pl.DataFrame) -> Known | None:
         """Return what reads have shown of the changes; None where none of them may be older than one."""

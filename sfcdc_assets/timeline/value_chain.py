@@ -39,10 +39,10 @@ def value_chain(versions: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
         first = pl.col("Id") != pl.col("Id").shift(1)
         named = pl.col("_changed_fields").list.contains(field).fill_null(value=False)
         life = pl.col("_change_type").is_in(["DELETE", "UNDELETE"])
-        untold = (pl.col("_change_type") == FIELD_HISTORY) & ~pl.col("_certain_fields").list.contains(field)
-        untold = untold.fill_null(value=False)
-        differs = value.ne_missing(value.shift(1)) | (untold != untold.shift(1))
-        kind = pl.when(untold).then(pl.lit("UNKNOWN")).otherwise("_change_type")
+        is_unknown = (pl.col("_change_type") == FIELD_HISTORY) & ~pl.col("_certain_fields").list.contains(field)
+        is_unknown = is_unknown.fill_null(value=False)
+        differs = value.ne_missing(value.shift(1)) | (is_unknown != is_unknown.shift(1))
+        kind = pl.when(is_unknown).then(pl.lit("UNKNOWN")).otherwise("_change_type")
         marked = ordered.with_columns(value.alias("value"), kind.alias("kind")).filter(
             first.fill_null(value=True) | differs | named | life
         )

@@ -85,16 +85,16 @@ def _changed(
             name = "ownerAssignment"
         named = {"OldValue": work.name_of(before), "NewValue": work.name_of(after)}
         yield {"Field": name, "DataType": "Text", **named}
-    is_untold = field.type == "multipicklist" or field.length > _LONGEST or field.encrypted
+    is_withheld = field.type == "multipicklist" or field.length > _LONGEST or field.encrypted
     yield {
         "Field": name,
         "DataType": _DATA_TYPES.get(field.type, "Text"),
-        "OldValue": None if is_untold else _told(field, before),
-        "NewValue": None if is_untold else _told(field, after),
+        "OldValue": None if is_withheld else _written(field, before),
+        "NewValue": None if is_withheld else _written(field, after),
     }
 
 
-def _told(field: FieldDefinition, value: StoredValue) -> StoredValue:
+def _written(field: FieldDefinition, value: StoredValue) -> StoredValue:
     if isinstance(value, bool):
         return "true" if value else "false"
     if field.type == "datetime" and isinstance(value, int):
