@@ -8,7 +8,7 @@ import pytest
 
 from sfcdc_assets_tests.pipeline.simulation.busy_day import BusyDay, live
 
-SHORT = BusyDay(hours=2, seconds=200.0, last_seconds=100.0, changes_a_second=0.1, records=20)
+SHORT = BusyDay(hours=2, seconds=(100.0, 200.0, 300.0), changes_a_second=0.1, records=20)
 
 
 @pytest.mark.soak
