@@ -112,7 +112,16 @@ class CutNoted:
     lagging: frozenset[str]
 
 
-Commit = Landed | Suspected | ReadBegun | ReadDone | Appended | Committed | CutNoted
+@dataclass(frozen=True)
+class CleanedUp:
+    """Commits to an entity's `history` (`of_history`) or `current_state` of which no log is left: which batch was the
+    last there is not known."""
+
+    entity: str
+    of_history: bool
+
+
+Commit = Landed | Suspected | ReadBegun | ReadDone | Appended | Committed | CutNoted | CleanedUp
 
 
 @dataclass
@@ -150,6 +159,9 @@ class _Entity:
     appended: dict[int, int] = field(default_factory=dict)
     """Version of `history` -> the last batch in it."""
     last_appended: int = 0
+    is_known: bool = True
+    """Whether `now` is of the last commit; `is_history_known`: whether `last_appended` is."""
+    is_history_known: bool = True
     suspect_at: set[int] = field(default_factory=set)
     tips: dict[int, int] = field(default_factory=dict)
     """Number of a copy -> where its channel was when it was begun."""
@@ -188,6 +200,8 @@ class Followed:
                 self._committed(commit, self._entities[commit.entity])
             case CutNoted():
                 self._cut(commit)
+            case CleanedUp():
+                self._cleaned_up(commit, self._entities[commit.entity])
 
     def _landed(self, commit: Landed, channel: _Channel) -> None:
         before, after = channel.position, commit.position
@@ -250,13 +264,15 @@ class Followed:
 
     def _appended(self, commit: Appended, entity: _Entity) -> None:
         batch = entity.now.batch if entity.now else 0
-        if not commit.is_rebuilt:
+        if entity.is_known and not commit.is_rebuilt:
             _require(commit.batch in (0, batch, batch + 1), "history is whole", commit, f"the last batch is {batch}")
         entity.last_appended = entity.appended[commit.version] = commit.batch
+        entity.is_history_known = True
 
     def _committed(self, commit: Committed, entity: _Entity) -> None:
         before, channel = entity.now, self._channels[commit.channel]
         entity.now = entity.states[commit.version] = commit
+        entity.is_known = True
         if not commit.batch:
             return  # the table was made
         if before is not None and commit.batch == before.batch and commit.built == before.built:
@@ -264,9 +280,8 @@ class Followed:
             moved = (commit.position, commit.snapshot, commit.read_back, commit.back_in)
             _require(same == moved or commit.channel != before.channel, "once", commit, f"no batch, but not {same}")
             return
-        _require(
-            entity.last_appended == commit.batch, "history is whole", commit, f"it has batch {entity.last_appended}"
-        )
+        has_it = entity.last_appended == commit.batch or not entity.is_history_known
+        _require(has_it, "history is whole", commit, f"it has batch {entity.last_appended}")
         whole = max(entity.watermarks, default=0)
         _require(
             commit.snapshot <= whole, "reads are pinned to the stream", commit, f"copy {whole} is the last whole one"
@@ -299,6 +314,12 @@ class Followed:
             commit,
             f"watermarks {new} after {before.position}",
         )
+
+    def _cleaned_up(self, commit: CleanedUp, entity: _Entity) -> None:
+        if commit.of_history:
+            entity.is_history_known = False
+        else:
+            entity.now, entity.is_known = None, False
 
     def _cut(self, commit: CutNoted) -> None:
         channel = self._channels[commit.channel]

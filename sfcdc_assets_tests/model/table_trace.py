@@ -28,6 +28,7 @@ from sfcdc_assets.lake.tables.snapshot_checkpoint import ENTRY, SnapshotEntry
 from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK
 from sfcdc_assets_tests.model.relation import (
     Appended,
+    CleanedUp,
     Commit,
     Committed,
     CutNoted,
@@ -54,10 +55,10 @@ class Log:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def commits(self) -> Iterator[TableCommit]:
-        """Yield the commits that were not read yet; of those that were cleaned up, which only another client can have
-        made unread, nothing."""
+        """Yield the commits that were not read yet, but for those that were cleaned up: before this log was ever read,
+        or such as another client has made."""
         while (path := self._next()) is not None:
-            self.version = int(path.stem)
+            follows, self.version = self.version + 1, int(path.stem)
             actions = [json.loads(line) for line in path.read_text().splitlines()]
             set_now = {each["txn"]["appId"]: each["txn"]["version"] for each in actions if "txn" in each}
             self.numbers |= set_now
@@ -65,7 +66,9 @@ class Log:
             added = tuple(each["add"] for each in actions if "add" in each)
             is_replaced = info.get("operationParameters", {}).get("mode") == "Overwrite"
             at_ms, numbers = info.get("timestamp", 0), dict(self.numbers)
-            yield TableCommit(self, self.version, at_ms, set_now, numbers, added, is_replaced)
+            later = self._next()
+            cleaned_up = (self.version > follows, later is not None and int(later.stem) > self.version + 1)
+            yield TableCommit(self, self.version, at_ms, set_now, numbers, added, is_replaced, cleaned_up)
 
     def begin_again(self) -> bool:
         """Return whether the table was removed and there is another, which is then read from its beginning: it has a
@@ -89,7 +92,8 @@ class Log:
 
 @dataclass(frozen=True)
 class TableCommit:
-    """One commit. `set_now`: the transaction versions that it has, `numbers` all that hold after it."""
+    """One commit. `set_now`: the transaction versions that it has, `numbers` all that hold after it, as far as the log
+    has them. `cleaned_up`: whether the log has not the commit before it, and the one after it, though later ones."""
 
     log: Log
     version: int
@@ -98,6 +102,7 @@ class TableCommit:
     numbers: Mapping[str, int]
     added: tuple[Mapping[str, Any], ...]
     is_replaced: bool
+    cleaned_up: tuple[bool, bool] = (False, False)
 
     def rows(self, columns: list[str]) -> list[dict[str, Any]]:
         """Return what it added, as far as it is still there."""
@@ -115,6 +120,9 @@ class TableCommit:
 def commits_of(commit: TableCommit) -> Iterator[Commit]:
     """Yield what a commit of a table is in the model; nothing where the model does not have its table."""
     layer, _, entity = commit.log.name.partition("/")
+    before, after = commit.cleaned_up
+    if before:
+        yield from cleaned_up(commit.log.name)
     if commit.log.name == RAW_EVENTS:
         yield from _landed(commit)
     elif layer == "current_state":
@@ -128,6 +136,15 @@ def commits_of(commit: TableCommit) -> Iterator[Commit]:
         yield from _suspected(commit, entity)
     elif commit.log.name == CUTS:
         yield from _cuts(commit)
+    if after:
+        yield from cleaned_up(commit.log.name)
+
+
+def cleaned_up(name: str) -> Iterator[Commit]:
+    """Yield what it is in the model that commits of a table are gone."""
+    layer, _, entity = name.partition("/")
+    if layer in ("current_state", "history"):
+        yield CleanedUp(entity, of_history=layer == "history")
 
 
 def _landed(commit: TableCommit) -> Iterator[Commit]:
@@ -220,9 +237,11 @@ def _cuts(commit: TableCommit) -> Iterator[Commit]:
 def read_trace(root: Path) -> list[Commit]:
     """Return what the logs of a warehouse's tables still have, in the order of the commits' times."""
     of_entities = (f"{path.parent.name}/{path.name}" for layer in LAYERS for path in (root / layer).glob("*"))
-    names = [RAW_EVENTS, CUTS, *of_entities]
+    names = (RAW_EVENTS, CUTS, *of_entities)
     found = [commit for name in names for commit in Log(name, root / name).commits()]
-    return [each for commit in sorted(found, key=lambda each: each.at_ms) for each in commits_of(commit)]
+    begun_late = [each for name in names if not (root / name / commit_file(0)).exists() for each in cleaned_up(name)]
+    in_order = (each for commit in sorted(found, key=lambda each: each.at_ms) for each in commits_of(commit))
+    return [*begun_late, *in_order]
 
 
 @contextmanager

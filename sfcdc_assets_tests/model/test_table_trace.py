@@ -16,7 +16,7 @@ from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.streams.checkpoint import EARLIEST, StreamCheckpoint
 from sfcdc_assets.streams.resume import ResumePoint
-from sfcdc_assets_tests.model.relation import Followed, Landed, NotAllowed
+from sfcdc_assets_tests.model.relation import Appended, Followed, Landed, NotAllowed
 from sfcdc_assets_tests.model.table_trace import read_trace, recorded
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline, ids
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
@@ -94,6 +94,26 @@ def test_tables_that_were_removed_and_made_again_begin_again(make_pipeline: Make
         remove_layers(copy.warehouse, "Account")
         copy.catch_up()
     assert followed.counts["Appended"] > before >= 3
+
+
+def test_what_is_left_of_logs_that_maintenance_has_thinned_out_is_followed(make_pipeline: MakePipeline) -> None:
+    pipeline, followed, whole = make_pipeline("Account", records=3), Followed(), Followed()
+    with connected(pipeline) as copy:
+        copy.snapshot()
+        for number in range(6):
+            with pipeline.org.transaction() as work:
+                work.update("Account", ids(pipeline.org, "Account")[0], {"Name": f"n{number}"})
+            copy.catch_up()
+    whole.take_all(read_trace(pipeline.warehouse))
+    for layer in ("current_state", "history"):
+        log = sorted((pipeline.warehouse / layer / "Account" / "_delta_log").glob("*.json"))
+        for gone in (*log[:-5], log[-3]):
+            gone.unlink()
+    followed.take_all(read_trace(pipeline.warehouse))
+    assert (followed.counts["Appended"], followed.counts["Committed"]) == (4, 4)
+    assert whole.counts["Committed"] >= 7
+    with pytest.raises(NotAllowed, match="the last batch is"):
+        followed.take(Appended("Account", 99, 99))
 
 
 def test_a_copy_whose_rows_were_packed_and_deleted_since_is_still_followed(make_pipeline: MakePipeline) -> None:

@@ -22,9 +22,9 @@ nothing is tried again after a pause, which may be a minute by then."""
 STAYS_SECONDS = 30.0
 """They are fresh again once they have been for so long."""
 CALM_SECONDS = 10.0
-GROWTH = 1.2
-"""A part that holds more than so many times what it held has grown: the median of the last sixth of the samples beside
-that of the second, when all have started."""
+GROWTH, FEW = 1.2, 3
+"""A part that holds more than so many times what it held has grown, if that is more than a few: the median of the last
+sixth of the samples beside that of the second, when all have started."""
 COMES_AND_GOES = "runs"
 """The part that is there only while a run is."""
 
@@ -114,8 +114,11 @@ def grown(samples: Sequence[Sample]) -> list[str]:
         for part in sorted({part for each in samples for part in held(each)} - {COMES_AND_GOES}):
             before = [held(each)[part] for each in early if part in held(each)]
             after = [held(each)[part] for each in late if part in held(each)]
-            if before and after and statistics.median(after) > GROWTH * statistics.median(before):
-                found.append(f"{part}: {statistics.median(before):g} {measure}, then {statistics.median(after):g}")
+            if not (before and after):
+                continue
+            was, is_ = statistics.median(before), statistics.median(after)
+            if is_ > GROWTH * was and is_ - was > FEW:
+                found.append(f"{part}: {was:g} {measure}, then {is_:g}")
     return found
 
 
