@@ -7,14 +7,16 @@ are applied in this process, which changes nothing of what is reported.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from sfcdc_assets.apply import follow_run
 from sfcdc_assets.orchestration.jobs.run_config import config_of
@@ -83,13 +85,19 @@ class BusyStream:
             with self._pipeline.org.transaction() as one:
                 one.update(entity, self._dice.choice(self._ids[entity]), {FIELDS[entity]: value})
 
-    def tick(self) -> None:
+    def tick(self) -> SensorExecutionData:
         """Changes, and a tick of the sensor, whose events are reported as the daemon does."""
         self.change()
         clock.sleep(self.seconds - follow_run.LOOK_SECONDS)
-        for event in self._pipeline.sensor_tick().asset_events:
+        ticked = self._pipeline.sensor_tick()
+        for event in ticked.asset_events:
             assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation)
             self._instance.report_runless_asset_event(event)
+        return ticked
+
+    def config(self, _ticked: SensorExecutionData, seconds: float) -> Mapping[str, Any]:
+        """A run's, which goes on for so many seconds and reaches no cut before its end."""
+        return config_of("sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=seconds)
 
     def run(self, ticks: int, patch: pytest.MonkeyPatch, each: Callable[[], object], seconds: float = SECONDS) -> str:
         """A run that goes on with what so many ticks land, for so many seconds; its id. `each`: called before each of
@@ -106,12 +114,9 @@ class BusyStream:
 
         patch.setattr(follow_run, "clock", SimpleNamespace(current=clock.current, sleep=slept))
         patch.setattr(follow_run, "QUIET_SECONDS", max(follow_run.QUIET_SECONDS, 2 * self.seconds))
-        self.tick()
+        ticked = self.tick()
         ends = clock.current().monotonic() + seconds
-        config = config_of(
-            "sync", channel=CHANNEL, landed_through_ms=0, entities=list(ENTITIES), follow_seconds=seconds
-        )
-        run = self._pipeline.launch("sync", run_config=config)
+        run = self._pipeline.launch("sync", run_config=self.config(ticked, seconds))
         assert run.success, self._pipeline.failure(run)
         assert done == ticks
         return run.run_id

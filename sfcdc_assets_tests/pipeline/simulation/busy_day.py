@@ -16,13 +16,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 from deltalake import DeltaTable
 
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
@@ -112,6 +115,11 @@ class SteadyTraffic(BusyStream):
             changes = len(self._traffic.step().changes)
             self.changes += changes
             self._owed -= max(1, changes)
+
+    def config(self, ticked: SensorExecutionData, seconds: float) -> Mapping[str, Any]:
+        """As the sensor asked for the run."""
+        (asked,) = ticked.run_requests or ()
+        return asked.run_config
 
 
 def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
