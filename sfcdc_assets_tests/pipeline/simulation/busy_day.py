@@ -122,6 +122,28 @@ class SteadyTraffic(BusyStream):
         return asked.run_config
 
 
+class Ages:
+    """Of the files of a warehouse: maintenance goes by when they were written by the machine's clock, for which a day
+    is half an hour."""
+
+    def __init__(self, warehouse: Path, clock: SimulatedClock) -> None:
+        self._warehouse = warehouse
+        self._clock = clock
+        self._written: dict[str, int] = {}
+        """Path -> when, by the simulated clock (epoch ms)."""
+
+    def pass_on(self) -> None:
+        """Make each file as old as it is in simulated time."""
+        paths = [
+            entry.path for folder, _, _ in os.walk(self._warehouse) for entry in os.scandir(folder) if entry.is_file()
+        ]
+        known, self._written, ahead = self._written, {}, self._clock() / 1000 - time.time()
+        for path in paths:
+            written = known.get(path) or self._clock.event_at(round(os.path.getmtime(path) * 1000))
+            self._written[path] = written
+            os.utime(path, (written / 1000 - ahead,) * 2)
+
+
 def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
     """Live the day; what is on disk at its beginning, after each hour, and after the night's maintenance. Raises
     AssertionError where a table differs from the org."""
@@ -137,15 +159,17 @@ def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
         pipeline = stack.enter_context(served(org, folder / "org", patch))
         pipeline.sync()
         found = [disk_of(pipeline.warehouse)]
-        traffic = SteadyTraffic(what, pipeline)
+        traffic, ages = SteadyTraffic(what, pipeline), Ages(pipeline.warehouse, clock)
         for hour in range(what.hours):
             traffic.seconds = what.seconds_in(hour)
             for _ in range(math.ceil(HOUR / FOLLOW_SECONDS)):
                 traffic.run(round(FOLLOW_SECONDS / traffic.seconds) - 1, patch, _nothing, FOLLOW_SECONDS)
+                ages.pass_on()
                 _keep_small(pipeline)
             found.append(disk_of(pipeline.warehouse))
             if tell:
                 print(f"hour {hour + 1}: {found[-1].line()}; {time.monotonic() - started:.0f} s", flush=True)
+        ages.pass_on()
         settings = load_settings()
         night = list(maintain_with_settings(Warehouse(settings.warehouse), settings, clock()))
         assert not [each for each in night if each.problem], night
