@@ -85,10 +85,14 @@ class BusyStream:
             with self._pipeline.org.transaction() as one:
                 one.update(entity, self._dice.choice(self._ids[entity]), {FIELDS[entity]: value})
 
+    def pause(self) -> None:
+        """Let time pass until the next tick."""
+        clock.sleep(self.seconds - follow_run.LOOK_SECONDS)
+
     def tick(self) -> SensorExecutionData:
         """Changes, and a tick of the sensor, whose events are reported as the daemon does."""
         self.change()
-        clock.sleep(self.seconds - follow_run.LOOK_SECONDS)
+        self.pause()
         ticked = self._pipeline.sensor_tick()
         for event in ticked.asset_events:
             assert isinstance(event, dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation)
@@ -118,7 +122,7 @@ class BusyStream:
         ends = clock.current().monotonic() + seconds
         run = self._pipeline.launch("sync", run_config=self.config(ticked, seconds))
         assert run.success, self._pipeline.failure(run)
-        assert done == ticks
+        assert done == ticks or clock.current().monotonic() >= ends
         return run.run_id
 
 

@@ -34,6 +34,7 @@ from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings, retention_of, thin_out
 from sfcdc_assets.lake.maintenance.pack_by_count import pack_where_many
 from sfcdc_assets.lake.warehouse import Warehouse
+from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.pipeline.busy_hour import ENTITIES, BusyStream
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
@@ -105,7 +106,7 @@ class SteadyTraffic(BusyStream):
             pipeline.org, what.seed, bus=pipeline.server.bus, of=lambda: pipeline.org.selected_entities
         )
         self._a_second = what.changes_a_second
-        self._owed = 0.0
+        self._owed, self._due = 0.0, clock.current().monotonic()
         self.changes = 0
 
     def change(self) -> None:
@@ -115,6 +116,12 @@ class SteadyTraffic(BusyStream):
             changes = len(self._traffic.step().changes)
             self.changes += changes
             self._owed -= max(1, changes)
+
+    def pause(self) -> None:
+        """The clock runs: what a batch took has passed already."""
+        now = clock.current().monotonic()
+        self._due = max(now, self._due + self.seconds)
+        clock.sleep(self._due - now)
 
     def config(self, ticked: SensorExecutionData, seconds: float) -> Mapping[str, Any]:
         """As the sensor asked for the run."""
@@ -152,14 +159,14 @@ def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
         only_settings_of_tests(patch)
         patch.chdir(folder)
         stack.enter_context(batches_in_this_process())
-        clock = SimulatedClock(None, runs=True)
-        org = EmulatedOrg(folder / "org", seed=what.seed, clock=clock)
+        simulated = SimulatedClock(None, runs=True)
+        org = EmulatedOrg(folder / "org", seed=what.seed, clock=simulated)
         org.selected_entities = list(ENTITIES)
         org.populate(dict.fromkeys(ENTITIES, what.records))
         pipeline = stack.enter_context(served(org, folder / "org", patch))
         pipeline.sync()
         found = [disk_of(pipeline.warehouse)]
-        traffic, ages = SteadyTraffic(what, pipeline), Ages(pipeline.warehouse, clock)
+        traffic, ages = SteadyTraffic(what, pipeline), Ages(pipeline.warehouse, simulated)
         for hour in range(what.hours):
             traffic.seconds = what.seconds_in(hour)
             for _ in range(math.ceil(HOUR / FOLLOW_SECONDS)):
@@ -171,7 +178,7 @@ def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
                 print(f"hour {hour + 1}: {found[-1].line()}; {time.monotonic() - started:.0f} s", flush=True)
         ages.pass_on()
         settings = load_settings()
-        night = list(maintain_with_settings(Warehouse(settings.warehouse), settings, clock()))
+        night = list(maintain_with_settings(Warehouse(settings.warehouse), settings, simulated()))
         assert not [each for each in night if each.problem], night
         found.append(disk_of(pipeline.warehouse))
         pipeline.sync()
