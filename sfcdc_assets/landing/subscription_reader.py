@@ -144,9 +144,7 @@ class SubscriptionReader:
             if received.nothing_more:
                 is_settled = pending.complete
                 self._commit(report)
-                is_enough_said = is_settled and report.complete_through_ms >= timeouts.through_ms
-                # The answer may have waited for long to be taken, and events behind it.
-                if is_enough_said and not timeouts.goes_on and not subscription.has_arrived(0.0):
+                if is_settled and not timeouts.goes_on and report.complete_through_ms >= timeouts.through_ms:
                     return
                 continue
             if received.events and progress.landing.is_made_after(received.events[-1], began):
