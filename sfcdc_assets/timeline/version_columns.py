@@ -46,7 +46,7 @@ where that began later; null of rows without a version, and of versions from bef
 
 `_change_type`: CREATE, UPDATE, DELETE or UNDELETE as the event said, GAP_CREATE, GAP_UPDATE, GAP_DELETE or GAP_UNDELETE
 of one without values, UNKNOWN of one that could not be read, or of those that a read may hide; SNAPSHOT or REFETCH for
-what a read brought; FIELD_HISTORY of what the org's field history tells of the time before (`past_rows`); null for a
+what a read brought; FIELD_HISTORY of what the org's field history shows of the time before (`past_rows`); null for a
 record of which nothing but its Id is known. `_changed_fields`: the columns that the version set (UPDATE), or that a
 read showed to differ; null where it set them all, or which is not known.
 `_certain_fields`: the columns whose values are certain because an event or a read has proven them, null for all

@@ -117,7 +117,6 @@ class BusyStream:
             clock.sleep(a_while if done < ticks else max(a_while, ends - clock.current().monotonic()))
 
         patch.setattr(follow_run, "clock", SimpleNamespace(current=clock.current, sleep=slept))
-        patch.setattr(follow_run, "QUIET_SECONDS", max(follow_run.QUIET_SECONDS, 2 * self.seconds))
         ticked = self.tick()
         ends = clock.current().monotonic() + seconds
         run = self._pipeline.launch("sync", run_config=self.config(ticked, seconds))

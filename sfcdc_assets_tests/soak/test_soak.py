@@ -105,7 +105,8 @@ def test_neither_runs_that_come_and_go_nor_a_part_that_is_not_there_in_the_end_h
     runs = [held(part="runs")] * 50 + [held(part="runs", memory=900.0)] * 10
     assert grown(runs) == []
     assert grown([held()] * 50 + [held(part="daemon", memory=900.0)] * 10) == []
-    assert grown([held(files=3)] * 50 + [held(files=6)] * 10) == [], "so few come and go"
+    assert grown([held(files=3)] * 50 + [held(files=4)] * 10) == [], "one comes and goes"
+    assert grown([held(files=3)] * 50 + [held(files=5)] * 10) == ["code: 3 open files, then 5"]
     assert grown([]) == []
 
 

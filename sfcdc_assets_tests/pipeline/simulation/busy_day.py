@@ -28,7 +28,8 @@ import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from deltalake import DeltaTable
 
-from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
+from sfcdc_assets.apply import follow_run
+from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS, QUIET_SECONDS
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings, retention_of, thin_out
@@ -169,6 +170,7 @@ def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
         traffic, ages = SteadyTraffic(what, pipeline), Ages(pipeline.warehouse, simulated)
         for hour in range(what.hours):
             traffic.seconds = what.seconds_in(hour)
+            patch.setattr(follow_run, "QUIET_SECONDS", max(QUIET_SECONDS, 2 * traffic.seconds))
             for _ in range(math.ceil(HOUR / FOLLOW_SECONDS)):
                 traffic.run(round(FOLLOW_SECONDS / traffic.seconds) - 1, patch, _nothing, FOLLOW_SECONDS)
                 ages.pass_on()

@@ -121,6 +121,7 @@ def test_a_run_that_goes_on_reports_in_sum_and_what_a_day_takes_is_bounded(
         rounds.append(len(reported(instance, ASSETS.keys.current_state, ENTITIES[0], newest)))
 
     run_id = stream.run(TICKS, monkeypatch, mark)
+    assert len(marks) == TICKS + 1, "none of the ticks is left out"
     whole, between, page = stored(home) - marks[0], marks[-1] - marks[1], stored_of_run(home, run_id)
     once = between.bytes / (rounds[-1] - rounds[1])
     of_run = whole.bytes + (GOING_ON - 1) * once
