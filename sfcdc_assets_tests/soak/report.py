@@ -23,8 +23,8 @@ STAYS_SECONDS = 30.0
 """They are fresh again once they have been for so long."""
 CALM_SECONDS = 10.0
 GROWTH, FEW = 1.2, 1
-"""A part that holds more than so many times what it held has grown, if by more than one file or thread: the median of the last
-sixth of the samples beside that of the second, when all have started."""
+"""A part that holds more than so many times what it held has grown, if by more than one file or thread: the median of
+the last sixth of the samples beside that of the second, when all have started."""
 COMES_AND_GOES = "runs"
 """The part that is there only while a run is."""
 

@@ -1,4 +1,4 @@
-"""The day of steady traffic, short: what is on disk is counted by kind of table, and every table is right at the end."""
+"""A short day of steady traffic: what is on disk is counted by kind of table, and every table is right at the end."""
 
 from __future__ import annotations
 
