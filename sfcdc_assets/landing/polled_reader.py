@@ -21,6 +21,7 @@ from sfcdc_assets.lake.store.poll_notes import (
     read_poll_notes,
 )
 from sfcdc_assets.lake.tables.change_of_channel import OtherChannel
+from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -263,7 +264,8 @@ class PolledReader:
         self._checks.forget(entity)
         try:
             described = describe_whole(self._org.session, entity)
-            note_described(self._org, self._warehouse, Schemas(self._warehouse), entity, described, polled=True)
+            note_described(self._org, Schemas(self._warehouse), entity, described, polled=True)
+            keep_shapes(self._warehouse, [described.shape], clock.now_ms())
         except EntityNotReadable as refused:
             refuse_now(self._warehouse, entity, Reason.NOT_READABLE, POLLED, str(refused))
 

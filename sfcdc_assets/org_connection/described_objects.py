@@ -1,12 +1,10 @@
-"""What the org has just said an object is, as the tables of schemas and shapes keep it."""
+"""What the org has just said an object is, as `schemas` keeps it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.schemas import Schemas
-from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.describe import Described
 
@@ -14,14 +12,11 @@ if TYPE_CHECKING:
     from sfcdc_assets.org_connection.org_connection import OrgConnection
 
 
-def note_described(
-    org: OrgConnection, warehouse: Warehouse, schemas: Schemas, entity: str, described: Described, *, polled: bool
-) -> None:
-    """Add the object's newest schema to `schemas`, unless it is the last one there; when it was described; and what it
-    looks like. Raises what `newest_schema` and `Schemas.add` raise."""
+def note_described(org: OrgConnection, schemas: Schemas, entity: str, described: Described, *, polled: bool) -> None:
+    """Add the object's newest schema to `schemas`, unless it is the last one there, and when it was described. Raises
+    what `newest_schema` and `Schemas.add` raise."""
     now_ms = clock.now_ms()
     newest = org.newest_schema(entity, described, now_ms, polled=polled)
     known = schemas.of_entity(entity)
     is_news = not known or (known[-1].schema_id, known[-1].describe_json) != (newest.schema_id, newest.describe_json)
     schemas.add(*([newest] if is_news else []), described={entity: now_ms})
-    keep_shapes(warehouse, [described.shape], now_ms)

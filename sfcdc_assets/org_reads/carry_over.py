@@ -21,6 +21,7 @@ from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.store.poll_notes import PollNote, note_polls
 from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import open_suspects
+from sfcdc_assets.lake.tables.object_shapes import keep_shapes
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.landing.covered_time import CoveredTime
@@ -61,7 +62,8 @@ def carry_over(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], in
     started, calls = time.monotonic(), run.org.session.calls_of_this_thread
     described = describe_whole(run.org.session, entity)
     schemas = Schemas(warehouse)
-    note_described(run.org, warehouse, schemas, entity, described, polled=is_polled(channel))
+    note_described(run.org, schemas, entity, described, polled=is_polled(channel))
+    keep_shapes(warehouse, [described.shape], clock.now_ms())
     check_privacy(schemas, entity, {table.table.name: table.schema, taken.table.name: taken.table.schema}, run.privacy)
     columns = follow_layout(run, schemas, taken, None, entity, channel)
     if open_suspects(warehouse, entity, of_the_entity=True):  # columns are new, or were not read, or have another type

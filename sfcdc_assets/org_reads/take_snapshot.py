@@ -29,6 +29,7 @@ from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.salesforce.bulk_query import is_lost
 from sfcdc_assets.salesforce.describe import describe_whole
 from sfcdc_assets.salesforce.errors import BulkJobGone, EntityNotReadable
+from sfcdc_assets.salesforce.object_shape import ObjectShape
 from sfcdc_assets.salesforce.view_all import Sight, ViewAllMissing
 from sfcdc_assets.schema_evolution.layout import follow_layout
 from sfcdc_assets.schema_evolution.table_columns import check_privacy
@@ -88,6 +89,9 @@ class ObjectLeftOut(SfcdcError):
 class SnapshotListener:
     """Who hears of a snapshot under way, between its steps. What it raises ends the reading, and the next one goes on
     from there. The default does nothing."""
+
+    def described(self, shape: ObjectShape) -> None:
+        """Note what the object looks like, before it is read."""
 
     def paged(self, progress: SnapshotProgress) -> None:
         """Note that a page is stored."""
@@ -156,7 +160,7 @@ def _take(
 ) -> SnapshotReport:
     session = run.org.session
     started, calls = time.monotonic(), session.calls_of_this_thread
-    begun = _begin(run, wanted, watermark, resume=resume)
+    begun = _begin(run, wanted, watermark, listener, resume=resume)
     progress = _store_pages(run, wanted.entity, wanted.channel, begun, listener)
     return SnapshotReport(
         entity=wanted.entity,
@@ -184,11 +188,18 @@ class _Begun:
     resumed: bool
 
 
-def _begin(run: OrgRunContext, wanted: ToCopy, watermark: Callable[[int], int], *, resume: bool) -> _Begun:
+def _begin(
+    run: OrgRunContext,
+    wanted: ToCopy,
+    watermark: Callable[[int], int],
+    listener: SnapshotListener,
+    *,
+    resume: bool,
+) -> _Begun:
     """Go on with an unfinished snapshot, or begin one: its job, its number and its watermark are stored then."""
     warehouse, org, entity, channel, at_least = run.warehouse, run.org, wanted.entity, wanted.channel, wanted.at_least
     schemas = Schemas(warehouse)
-    _describe_now(run, schemas, entity, channel)
+    _describe_now(run, schemas, entity, channel, listener)
     present = Snapshots.open(warehouse, entity)
     if present:
         check_privacy(schemas, entity, {name_of(entity): present.table.schema}, run.privacy)
@@ -260,12 +271,13 @@ def _store_pages(
     return progress
 
 
-def _describe_now(run: OrgRunContext, schemas: Schemas, entity: str, channel: str) -> None:
+def _describe_now(run: OrgRunContext, schemas: Schemas, entity: str, channel: str, listener: SnapshotListener) -> None:
     """Note what the object is now. Raises `NotPollable` before anything is written."""
     described = describe_whole(run.org.session, entity)
     if is_polled(channel):
         readability(described.object)
-    note_described(run.org, run.warehouse, schemas, entity, described, polled=is_polled(channel))
+    note_described(run.org, schemas, entity, described, polled=is_polled(channel))
+    listener.described(described.shape)
 
 
 def _goes_on(progress: SnapshotProgress, channel: str, at_least: int, suspects: Sequence[OpenSuspect]) -> bool:

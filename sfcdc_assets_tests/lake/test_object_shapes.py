@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ import pytest
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.maintenance.maintained_tables import SINGLE
 from sfcdc_assets.lake.maintenance.pack import pack
-from sfcdc_assets.lake.tables.object_shapes import keep_shapes
+from sfcdc_assets.lake.tables.object_shapes import ShapeKeeper, keep_shapes
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES, ObjectShape
 
@@ -137,3 +139,23 @@ def test_a_table_that_was_removed_is_written_again(warehouse: Warehouse) -> None
     table = Table.open(warehouse, "fields")
     assert table is not None
     assert {row["name"] for row in table.rows()} == {"Stage", "a__c"}
+
+
+def test_objects_that_are_described_one_after_another_are_kept_in_one_commit(warehouse: Warehouse) -> None:
+    """A first copy of 500 objects, each of which committed to five tables, made 2,500 commits."""
+    with ShapeKeeper(warehouse, HOUR) as keeper:
+        for entity in ("Account", "Contact", "Case", "Account"):
+            keeper.add(shape(entity, a=f"{entity}, described last"))
+    created, one = 0, 1
+    assert set(versions(warehouse).values()) == {created + one}
+    assert {row[0] for row in labels(warehouse)} == {"Account.a", "Contact.a", "Case.a"}
+
+
+def test_what_was_described_is_kept_soon_while_the_copies_go_on(warehouse: Warehouse) -> None:
+    with ShapeKeeper(warehouse, 0.01) as keeper:
+        keeper.add(shape(a="A"))
+        ends_at = time.monotonic() + 30
+        while not versions(warehouse) and time.monotonic() < ends_at:
+            threading.Event().wait(0.02)
+        keeper.add(shape(a="B"))
+    assert [row[1] for row in labels(warehouse)] == ["A", "B"]

@@ -80,6 +80,18 @@ def test_a_snapshot_goes_on_after_its_log_was_cleaned_up_with_the_page_it_was_at
     assert not opened(warehouse).begun_on(CHANNEL)
 
 
+def test_whether_a_channel_copies_an_entity_that_was_copied_whole_is_known_from_the_log_alone(
+    warehouse: Warehouse,
+) -> None:
+    """It is asked of every entity by every channel whenever events land: a read of the table for each would be the cost
+    of entities that nothing has changed in."""
+    take(warehouse, 1, 5)
+    for file in (warehouse.folder / name_of("Account")).glob("_snapshot=*/*.parquet"):
+        file.unlink()
+    assert not opened(warehouse).begun_on(CHANNEL)
+    assert not opened(warehouse).begun_on("/poll/objects")
+
+
 def test_a_number_that_another_process_has_begun_meanwhile_is_not_begun_again(warehouse: Warehouse) -> None:
     """Two processes found no table; whoever opens it after the other has read everything must not add a second copy of
     each record to what counts already."""

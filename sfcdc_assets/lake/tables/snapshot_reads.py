@@ -102,7 +102,11 @@ class SnapshotReads:
         return (progress.snapshot_number, progress.rows_done, progress.complete) if progress else None
 
     def begun_on(self, channel: str) -> bool:
-        """Return whether a snapshot that has its watermark in this channel is being read."""
+        """Return whether a snapshot that has its watermark in this channel is being read. From the log alone, but while
+        one is: that is asked of each entity by each channel whenever events land."""
+        found = self.checkpoint()
+        if found.whole == found.snapshot:
+            return False
         progress = self.progress()
         return progress is not None and not progress.complete and progress.channel == channel
 

@@ -85,11 +85,11 @@ def build_snapshot(assets: OrgAssets) -> dg.AssetsDefinition:
         with (
             opened_run(assets, context.run.run_id, spark_of(assets, context)) as run,
             Poller(run.warehouse, run.org, run.settings.settle_seconds) as landing,
+            SnapshotTaker(run, landing) as taker,
         ):
             warehouse, settings = run.warehouse, run.settings
             known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
             entities = chosen(known, context.partition_keys, settings.channels)
-            taker = SnapshotTaker(run, landing)
             states = {state.entity: state for state in taker.states(entities)}
             was_refused = any(state.refused is not None for state in states.values())
             order = taker.in_order(list(states.values()))

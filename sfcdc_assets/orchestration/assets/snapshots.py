@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import TracebackType
 from typing import TypeVar
 
 from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.entities.entity_state import EntityState
 from sfcdc_assets.lake.tables.change_of_channel import begin_on
+from sfcdc_assets.lake.tables.object_shapes import ShapeKeeper
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.landing.payload_retention import seen_by_retention
 from sfcdc_assets.landing.run_lander import Lander
@@ -26,6 +28,7 @@ from sfcdc_assets.runtime.concurrency import outcome_of, side_by_side
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import PageStored, SnapshotBegun, notify
 from sfcdc_assets.salesforce.errors import ApiLimitReached
+from sfcdc_assets.salesforce.object_shape import ObjectShape
 from sfcdc_assets.salesforce.view_all import Sight
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.snapshot.progress import SnapshotProgress
@@ -56,10 +59,11 @@ _UNKNOWN_SIGHT = (
 
 class SnapshotTaker:
     """Takes snapshots of entities of one run, in several threads: a channel is landed once for the watermarks of all of
-    them."""
+    them. A context manager: at its end, after that of its copies, what the objects look like is kept."""
 
     def __init__(self, run: OrgRunContext, landing: Lander) -> None:
         self.warehouse = run.warehouse
+        self._shapes = ShapeKeeper(run.warehouse)
         self._watermarks = Watermarks(run, landing)
         self._lock = lock = threading.Lock()
         self._run = replace(run, spark=lambda: _alone(lock, run.spark))
@@ -67,6 +71,15 @@ class SnapshotTaker:
         self._begin: Callable[[], str | None] = self.budget.begins_a_job
         """Takes a job of the day; says why not, in a run that nobody waits for."""
         self._records: Mapping[str, int] = {}
+
+    def __enter__(self) -> SnapshotTaker:
+        self._shapes.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shapes.__exit__(kind, error, trace)
 
     def states(self, entities: Mapping[str, str]) -> list[EntityState]:
         """Return how far entities have come; payloads past their retention need a newer snapshot too."""
@@ -132,7 +145,7 @@ class SnapshotTaker:
         if reason := self._begin():
             raise CopyPaused(state.entity, 0, reason)
         notify(SnapshotBegun(state.entity))
-        watched = _Watched(state.entity, log.info, why_not_now)
+        watched = _Watched(state.entity, log.info, why_not_now, self._shapes)
 
         try:
             wanted = ToCopy(state.entity, state.channel, first, expected_rows=self._records.get(state.entity))
@@ -154,14 +167,26 @@ def _alone(lock: threading.Lock, work: Callable[[], T]) -> T:
 
 
 class _Watched(SnapshotListener):
-    """Logs the progress of a long read, not of every page; observers hear of each. Pauses it when there is a reason."""
+    """Logs the progress of a long read, not of every page; observers hear of each. Pauses it when there is a reason.
+    What the object looks like is kept."""
 
-    def __init__(self, entity: str, tell: Callable[[str], object], why_not_now: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        entity: str,
+        tell: Callable[[str], object],
+        why_not_now: Callable[[], str | None],
+        shapes: ShapeKeeper,
+    ) -> None:
         self._entity = entity
         self._tell = tell
         self._why_not_now = why_not_now
+        self._shapes = shapes
         self._rows = 0
         self._next = time.monotonic() + PROGRESS_SECONDS
+
+    def described(self, shape: ObjectShape) -> None:
+        """Keep what the object looks like, with others'."""
+        self._shapes.add(shape)
 
     def paged(self, progress: SnapshotProgress) -> None:
         """Report the page. Raises `CopyPaused`."""

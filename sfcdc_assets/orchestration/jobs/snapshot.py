@@ -55,7 +55,7 @@ def build_snapshot_job(assets: OrgAssets) -> dg.JobDefinition:
             run_scope.kept_if_done() as opened,
         ):
             run = started.run
-            taker = SnapshotTaker(run, started.landing)
+            taker = opened.enter_context(SnapshotTaker(run, started.landing))
             states = taker.states(started.entities)
             wanted = {state.entity: state for state in states if state.needs_snapshot or config.entities}
             records = taker.in_order(list(wanted.values()))
