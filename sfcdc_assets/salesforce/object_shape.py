@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,35 +119,47 @@ class ObjectShape:
 
 
 def _rows(entity: str, table: ShapeTable, said: Iterable[Row]) -> Iterator[Row]:
+    columns = [(field.name, _attribute(field.name), _READ[field.type]) for field in table.schema]
     seen = set()
     for each in said:
-        row = {
-            field.name: entity if field.name == OBJECT else _value(_attribute(each, field.name), field.type)
-            for field in table.schema
-        }
+        row = {name: read(each.get(attribute, each.get(name))) for name, attribute, read in columns}
+        row[OBJECT] = entity
         key = tuple(row[name] for name in table.key)
         if None not in key and key not in seen:
             seen.add(key)
             yield row
 
 
-def _attribute(said: Row, column: str) -> object:
+def _attribute(column: str) -> str:
+    """Return how describe spells a column's name."""
     first, *others = column.split("_")
-    camel_case = _SPELT.get(column) or first + "".join(part.capitalize() for part in others)
-    return said.get(camel_case, said.get(column))
+    return _SPELT.get(column) or first + "".join(part.capitalize() for part in others)
 
 
-def _value(said: object, type_: pa.DataType) -> object:
-    """Return it as a column of this type holds it. A default value may be of any type, and is a text here."""
-    if pa.types.is_list(type_):
-        return [str(each) for each in said] if isinstance(said, list) else None
-    if pa.types.is_boolean(type_):
-        return said if isinstance(said, bool) else None
-    if pa.types.is_integer(type_):
-        return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) < 2**31 else None
-    if said is None or isinstance(said, str):
-        return said
-    return json.dumps(said)
+def _text(said: object) -> str | None:
+    """Return it as text: a default value may be of any type."""
+    return said if said is None or isinstance(said, str) else json.dumps(said)
+
+
+def _flag(said: object) -> bool | None:
+    return said if isinstance(said, bool) else None
+
+
+def _number(said: object) -> int | None:
+    return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) < 2**31 else None
+
+
+def _names(said: object) -> list[str] | None:
+    return [str(each) for each in said] if isinstance(said, list) else None
+
+
+_READ: Mapping[pa.DataType, Callable[[object], object]] = {
+    pa.string(): _text,
+    pa.bool_(): _flag,
+    pa.int32(): _number,
+    pa.list_(pa.string()): _names,
+}
+"""How a value of describe becomes one of a column of this type; what is none of it is null."""
 
 
 def _list(said: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
