@@ -31,6 +31,7 @@ from deltalake import DeltaTable
 from sfcdc_assets.apply import follow_run
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS, QUIET_SECONDS
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.lake.maintenance.maintain import maintain_with_settings, retention_of, thin_out
 from sfcdc_assets.lake.maintenance.pack_by_count import pack_where_many
@@ -46,6 +47,8 @@ HOUR = 3600
 MB = 1024 * 1024
 MINUTE_HOURS = 3
 """Before the last one, in which one cut a minute is kept, with an hour to spare."""
+DELIVERIES = 1_000_000
+"""An org with such traffic has bought more than the 50,000 a day that come with an edition."""
 TIMES_LIVING, FILES = 3, 20_000
 """The goals: so many times what lives, and what the day has changed; so many files."""
 
@@ -161,7 +164,8 @@ def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
         patch.chdir(folder)
         stack.enter_context(batches_in_this_process())
         simulated = SimulatedClock(None, runs=True)
-        org = EmulatedOrg(folder / "org", seed=what.seed, clock=simulated)
+        settings = OrgSettings(daily_event_deliveries=DELIVERIES)
+        org = EmulatedOrg(folder / "org", settings=settings, seed=what.seed, clock=simulated)
         org.selected_entities = list(ENTITIES)
         org.populate(dict.fromkeys(ENTITIES, what.records))
         pipeline = stack.enter_context(served(org, folder / "org", patch))
@@ -179,8 +183,8 @@ def live(what: BusyDay, folder: Path, *, tell: bool = False) -> list[Disk]:
             if tell:
                 print(f"hour {hour + 1}: {found[-1].line()}; {time.monotonic() - started:.0f} s", flush=True)
         ages.pass_on()
-        settings = load_settings()
-        night = list(maintain_with_settings(Warehouse(settings.warehouse), settings, simulated()))
+        used = load_settings()
+        night = list(maintain_with_settings(Warehouse(used.warehouse), used, simulated()))
         assert not [each for each in night if each.problem], night
         found.append(disk_of(pipeline.warehouse))
         pipeline.sync()
