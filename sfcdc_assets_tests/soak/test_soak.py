@@ -172,7 +172,7 @@ def test_a_service_that_was_stopped_or_lost_its_power_is_gone_until_it_is_starte
 
 
 @needs_namespaces
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1800)  # a busy machine takes several times its minutes
 def test_tables_are_fresh_again_after_the_code_server_was_killed_and_equal_the_org_at_the_end() -> None:
     folder = Path(tempfile.mkdtemp(prefix="soak-"))  # Postgres, as another user, may not enter pytest's

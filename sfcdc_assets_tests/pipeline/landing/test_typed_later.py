@@ -365,7 +365,8 @@ def test_what_cannot_be_typed_for_a_reason_of_ours_stops_no_landing_and_is_tried
             clock.sleep(120)
             org.server.publisher.publish("Order_Event__e", {"Order_Number__c": str(number)})
             org.wait_until_the_org_is_idle()
-            assert reader.land(QUICK).count == 1
+            # An answer that there is nothing more ends a reading; it may have been sent before the event.
+            assert (reader.land(QUICK).count or reader.land(QUICK).count) == 1
             reader.type_waiting()
     assert 5 <= len(tried) <= 12, "in half an hour"
     clock.sleep(300)

@@ -28,7 +28,7 @@ from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
 pytestmark = pytest.mark.slow
 
 MOVED, STAYS, POLLED_ALL_THE_TIME = "Contact", "Account", "Case"
-SEED, MOVES = 97, 20
+SEED = 97
 
 
 @pytest.fixture
@@ -68,12 +68,13 @@ def assert_moved_equals_the_org(pipeline: EmulatedPipeline) -> None:
     assert_same_rows(MOVED, {each: row for each, row in found.items() if each not in gone}, expected)
 
 
-def test_an_object_that_moves_to_and_fro_twenty_times_under_load_equals_the_org(pipeline: EmulatedPipeline) -> None:
+@pytest.mark.parametrize("moves", [7, pytest.param(20, marks=pytest.mark.soak)])
+def test_an_object_that_moves_to_and_fro_under_load_equals_the_org(pipeline: EmulatedPipeline, moves: int) -> None:
     print(f"seed {SEED}")
     dice = random.Random(SEED)
     pipeline.sync()
     jobs = ApiUsage(pipeline.org).used("bulk_query")
-    for move in range(MOVES):
+    for move in range(moves):
         live(pipeline, dice, hard=True)
         if dice.random() < 0.2:
             pipeline.sync()
@@ -83,7 +84,7 @@ def test_an_object_that_moves_to_and_fro_twenty_times_under_load_equals_the_org(
         live(pipeline, dice, hard=is_out)
         pipeline.sync()
         assert watermarks(pipeline) == (not is_out, is_out), f"move {move}"
-        if move % 5 and move < MOVES - 1:
+        if move % 5 and move < moves - 1:
             continue
         live(pipeline, dice, hard=False)
         pipeline.org.clock.sleep(1000)
