@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg2
 
+from sfcdc_assets_tests.files_below import disk_use
 from sfcdc_assets_tests.soak.deployment import Deployment
 from sfcdc_assets_tests.soak.faults import command_line
 from sfcdc_assets_tests.soak.freshness import Freshness
@@ -87,7 +88,7 @@ class Samples:
 
     def _sample(self) -> Sample:
         look = self._freshness.last()
-        files, size = _disk(self._warehouse)
+        files, size = disk_use(self._warehouse)
         database, events, tick = self._of_dagster()
         memory, threads, open_files = self._held()
         return Sample(
@@ -96,7 +97,7 @@ class Samples:
             warehouse_files=files,
             warehouse_mb=round(size / _MB, 1),
             database_mb=database,
-            storage_mb=round(_disk(self._deployment.home / "storage")[1] / _MB, 1),
+            storage_mb=round(disk_use(self._deployment.home / "storage")[1] / _MB, 1),
             events=events,
             tick_seconds=tick,
             waits=round(look.waits, 1) if look else 0.0,
@@ -173,19 +174,3 @@ def threads_of(pid: int) -> int:
 def open_files_of(pid: int) -> int:
     """Return how many descriptors a process has. Raises `OSError` where it has ended."""
     return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def _disk(folder: Path) -> tuple[int, int]:
-    """Files, and their bytes."""
-    files = size = 0
-    waiting = [str(folder)]
-    while waiting:
-        with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                else:
-                    with suppress(FileNotFoundError):
-                        size += entry.stat(follow_symlinks=False).st_size
-                        files += 1
-    return files, size

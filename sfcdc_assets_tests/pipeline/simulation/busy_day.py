@@ -38,6 +38,7 @@ from sfcdc_assets.lake.maintenance.pack_by_count import pack_where_many
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
+from sfcdc_assets_tests.files_below import disk_use, files_below
 from sfcdc_assets_tests.pipeline.busy_hour import ENTITIES, BusyStream
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, only_settings_of_tests, served
@@ -92,13 +93,13 @@ class Disk:
 
 def disk_of(warehouse: Path) -> Disk:
     """Look at all of it."""
-    sizes = [os.path.getsize(Path(folder) / name) for folder, _, names in os.walk(warehouse) for name in names]
+    files, size = disk_use(warehouse)
     living: Counter[str] = Counter()
     for log in warehouse.rglob("_delta_log"):
         kind = log.relative_to(warehouse).parts[0]
         actions = pl.DataFrame(pa.table(DeltaTable(str(log.parent)).get_add_actions(flatten=True)))
         living[kind] += (actions["size_bytes"].sum() if len(actions) else 0) / MB
-    return Disk(len(sizes), sum(sizes) / MB, living.total(), living)
+    return Disk(files, size / MB, living.total(), living)
 
 
 class SteadyTraffic(BusyStream):
@@ -145,12 +146,9 @@ class Ages:
 
     def pass_on(self) -> None:
         """Make each file as old as it is in simulated time."""
-        paths = [
-            entry.path for folder, _, _ in os.walk(self._warehouse) for entry in os.scandir(folder) if entry.is_file()
-        ]
         known, self._written, ahead = self._written, {}, self._clock() / 1000 - time.time()
-        for path in paths:
-            written = known.get(path) or self._clock.event_at(round(os.path.getmtime(path) * 1000))
+        for path, found in list(files_below(self._warehouse)):
+            written = known.get(path) or self._clock.event_at(round(found.st_mtime * 1000))
             self._written[path] = written
             os.utime(path, (written / 1000 - ahead,) * 2)
 
