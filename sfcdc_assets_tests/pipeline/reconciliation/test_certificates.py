@@ -7,7 +7,7 @@ import json
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from sfcdc_assets.cli.main import app
 from sfcdc_assets.lake.certificates.certificate import hash_of
 from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
-from sfcdc_assets_tests.pipeline.fixtures import copied
+from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, copied, keep_clock, only_settings_of_tests
 
 CHECKER = ROOT / "docs" / "check_certificate.py"
 
@@ -45,16 +45,28 @@ def apart(warehouse: Path, *certificate: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.fixture(scope="module")
+def certified(day_zero: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An org and a warehouse with two certificates, made once for all tests, each of which has a copy."""
+    folder = tmp_path_factory.mktemp("certified") / "org"
+    with pytest.MonkeyPatch.context() as patch:
+        only_settings_of_tests(patch)
+        patch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
+        with batches_in_this_process(), copied(day_zero, folder, patch) as pipeline:
+            assert certify()[0] == 0
+            with pipeline.org.transaction() as one:
+                one.update("Contact", ids(pipeline.org, "Contact")[0], {"Birthdate": "1815-12-10", "Phone": "1"})
+                one.delete("Contact", ids(pipeline.org, "Contact")[1])
+            pipeline.sync()
+            assert certify()[0] == 0
+            keep_clock(pipeline.org, folder)
+    return folder
+
+
 @pytest.fixture
-def org(day_zero: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def org(certified: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedPipeline]:
     monkeypatch.setenv("SFCDC_VISIBILITY_SECONDS", "0.2")
-    with copied(day_zero, tmp_path / "org", monkeypatch) as pipeline:
-        assert certify()[0] == 0
-        with pipeline.org.transaction() as one:
-            one.update("Contact", ids(pipeline.org, "Contact")[0], {"Birthdate": "1815-12-10", "Phone": "1"})
-            one.delete("Contact", ids(pipeline.org, "Contact")[1])
-        pipeline.sync()
-        assert certify()[0] == 0
+    with copied(certified, tmp_path / "org", monkeypatch) as pipeline:
         yield pipeline
 
 
