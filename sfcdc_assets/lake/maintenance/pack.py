@@ -72,11 +72,21 @@ SMALLEST_BYTES = 64 * 1024
 """What a smaller file counts as: to have it costs no less. So at most 512 are packed at one time."""
 
 
-def groups(sizes: Sequence[int], full: int = FULL_BYTES) -> list[range]:
-    """Files to pack, as ranges of indices of `sizes`, each of two or more; in order, without overlap."""
+TIMES_LARGEST = 2
+"""How many times its largest file a group of files has at least, to be packed: each row is written again as often as
+its file can grow so."""
+OFTEN_TIMES_LARGEST = 8
+"""The same of what is packed every ten minutes. A cut that is kept for a day keeps the files that it names, so where
+rows are written again each hour, every hour's cut has files of its own: six times what lives after a day, with 8
+twice."""
+
+
+def groups(sizes: Sequence[int], full: int = FULL_BYTES, times: int = TIMES_LARGEST) -> list[range]:
+    """Files to pack, as ranges of indices of `sizes`, each of two or more and `times` its largest file; in order,
+    without overlap."""
     found: list[range] = []
     for run in _runs(sizes, full):
-        found += _balanced(sizes, run)
+        found += _balanced(sizes, run, times)
     return found
 
 
@@ -91,15 +101,15 @@ def _runs(sizes: Sequence[int], full: int) -> Iterator[range]:
     yield range(start, len(sizes))
 
 
-def _balanced(sizes: Sequence[int], run: range) -> Iterator[range]:
-    """Yield the range without files that are larger than the others together; these part it."""
+def _balanced(sizes: Sequence[int], run: range, times: int) -> Iterator[range]:
+    """Yield the range without files that are too large beside the others; these part it."""
     waiting = [run]
     while waiting:
         each = waiting.pop()
         if len(each) < 2:
             continue
         largest = max(each, key=lambda index: sizes[index])
-        if 2 * sizes[largest] <= sum(sizes[index] for index in each):
+        if times * sizes[largest] <= sum(sizes[index] for index in each):
             yield each
         else:
             waiting += [range(largest + 1, each.stop), range(each.start, largest)]
@@ -137,16 +147,18 @@ class Packed:
         return Packed(self.files + other.files, self.into + other.into, self.given_up + other.given_up)
 
 
-def pack(warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYTES) -> Packed:
-    """Pack what is worth it; a full file has `full` bytes. Raises `RowsMissing`, `TableDamaged`, `TableNotWritten`, and
-    `ConcurrentCommit` when others were first ten times."""
+def pack(
+    warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYTES, times: int = TIMES_LARGEST
+) -> Packed:
+    """Pack what is worth it (`groups`); a full file has `full` bytes. Raises `RowsMissing`, `TableDamaged`,
+    `TableNotWritten`, and `ConcurrentCommit` when others were first ten times."""
     table = Table.open(warehouse, name)
     if table is None:
         return Packed()
     filesystem = warehouse.filesystem(name)
     done, waiting = Packed(), list[PackedFiles]()
     try:
-        for each in _written(warehouse, table, filesystem, packing, full):
+        for each in _written(warehouse, table, filesystem, packing, full, times):
             waiting.append(each)
             if sum(len(group.removed) for group in waiting) >= FILES_IN_A_COMMIT:
                 done, waiting = done + commit_packed(warehouse, name, waiting, filesystem), []
@@ -158,23 +170,23 @@ def pack(warehouse: Warehouse, name: str, packing: Packing, full: int = FULL_BYT
 
 def packable(table: Table, packing: Packing) -> int:
     """Return how many files would be packed into fewer; from the log alone."""
-    return sum(len(each) for each in _groups(table, packing, FULL_BYTES))
+    return sum(len(each) for each in _groups(table, packing, FULL_BYTES, TIMES_LARGEST))
 
 
 def _written(
-    warehouse: Warehouse, table: Table, filesystem: fs.FileSystem, packing: Packing, full: int
+    warehouse: Warehouse, table: Table, filesystem: fs.FileSystem, packing: Packing, full: int, times: int
 ) -> Iterator[PackedFiles]:
     """Yield new files that no commit names yet, each with those whose rows it has."""
     partitioned = set(table.partition_columns())
     schema = pa.schema([field.remove_metadata() for field in table.schema if field.name not in partitioned])
     statistics_on = table.column_statistics()
-    for removed in _groups(table, packing, full):
+    for removed in _groups(table, packing, full, times):
         with report_damage(warehouse.root, table.name, filesystem, removed):
             added = write_packed(filesystem, removed, schema, packing.order, statistics_on)
         yield PackedFiles([added], removed)
 
 
-def _groups(table: Table, packing: Packing, full: int) -> Iterator[list[DataFile]]:
+def _groups(table: Table, packing: Packing, full: int, times: int) -> Iterator[list[DataFile]]:
     """Files to pack together."""
     side_by_side: dict[Hashable, list[DataFile]] = defaultdict(list)
     apart = packing.apart(table)
@@ -182,7 +194,7 @@ def _groups(table: Table, packing: Packing, full: int) -> Iterator[list[DataFile
         side_by_side[tuple(file.partition.items()), apart(file)].append(file)
     for files in side_by_side.values():
         files.sort(key=lambda file: _first(file, packing.order))
-        for each in groups([max(file.size, SMALLEST_BYTES) for file in files], full):
+        for each in groups([max(file.size, SMALLEST_BYTES) for file in files], full, times):
             yield [files[index] for index in each]
 
 

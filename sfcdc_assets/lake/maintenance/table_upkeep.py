@@ -17,7 +17,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_commits import KEPT_HOURS
 from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.lake.maintenance.maintained_tables import Maintained
-from sfcdc_assets.lake.maintenance.pack import pack
+from sfcdc_assets.lake.maintenance.pack import OFTEN_TIMES_LARGEST, TIMES_LARGEST, pack
 from sfcdc_assets.lake.maintenance.separate import separate
 from sfcdc_assets.lake.maintenance.table_done import TableDone, after_step
 from sfcdc_assets.lake.maintenance.version_vacuum import YOUNG_SECONDS, clean_log_but_for, vacuum_but_for
@@ -145,7 +145,8 @@ class TableUpkeep:
     def _pack(self, done: TableDone) -> TableDone:
         if self.table.packing is None:
             return done
-        packed = pack(self.warehouse, self.table.name, self.table.packing, self.full_bytes)
+        times = OFTEN_TIMES_LARGEST if self.is_frequent else TIMES_LARGEST
+        packed = pack(self.warehouse, self.table.name, self.table.packing, self.full_bytes, times)
         return replace(done, packed=packed.files, packed_into=packed.into, given_up=done.given_up + packed.given_up)
 
     @property
