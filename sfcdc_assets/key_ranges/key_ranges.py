@@ -19,9 +19,11 @@ MAX_ROWS, MAX_BYTES = 125_000, 32_000_000
 """A file over either is split: what a batch pays for a key range is its bytes, and with few columns its rows. Files of
 other clients that have more together are no key range of one task: it would hold all of their rows."""
 
-PIECE_BYTES, PIECES = 128_000, 200
+PIECE_BYTES, PIECES = 48_000, 200
 """Where a batch changes few of a file's rows, the file is written again in pieces of so many bytes, or of a 200th part
 of the table where that is more: the next such batch writes less. So a table has some hundreds of small files at most.
+A file of 80 columns has 15 kB beside its rows, so smaller pieces would mostly be that. Each cut that is kept keeps the
+pieces of then: of 128 kB they were most of what a day's cuts of small tables took.
 """
 CREATED_CELLS = 2_000_000
 """Values of created records that one task takes, over all columns: for a moment each costs about 250 bytes."""

@@ -33,7 +33,7 @@ from sfcdc_assets.orchestration.sensors.readings import ChannelRead
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.eventually import eventually
-from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows
+from sfcdc_assets_tests.pipeline.oracle import Rows, assert_same_rows, expected_rows, with_last_values
 
 __all__ = ["CHANNEL", "QUIET", "EmulatedPipeline", "Rows", "assert_same_rows", "expected_rows", "ids"]
 
@@ -180,7 +180,8 @@ class EmulatedPipeline:
     def assert_equal_to_the_org(self, entities: Iterable[str] | None = None) -> None:
         """Every table holds what the org's oracle holds, field by field; deleted records keep their last values."""
         for entity in entities if entities is not None else self.org.selected_entities:
-            assert_same_rows(entity, self.rows(entity), expected_rows(self.org, entity))
+            found, expected = self.rows(entity), expected_rows(self.org, entity)
+            assert_same_rows(entity, found, with_last_values(self.org, entity, expected, found))
 
 
 def ids(org: EmulatedOrg, entity: str) -> Sequence[str]:

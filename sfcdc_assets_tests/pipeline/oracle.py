@@ -11,6 +11,7 @@ from typing import Any
 
 from sfcdc_assets.emulator.definitions.object_definition import FieldDefinition, ObjectDefinition
 from sfcdc_assets.emulator.org.org import EmulatedOrg
+from sfcdc_assets.emulator.org.transaction import DELETE
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,6 +51,26 @@ def expected_rows(org: EmulatedOrg, entity: str) -> Rows:
         for record_id in _never_alive(org, entity, rows):
             del rows[record_id]
     return rows
+
+
+def with_last_values(org: EmulatedOrg, entity: str, expected: Rows, found: Rows) -> Rows:
+    """The expected rows, but for records that a transaction changed before it deleted them: their event is a DELETE
+    alone, so a row that nobody read in the recycle bin has the values from before that transaction."""
+    differing = {
+        record_id
+        for record_id, row in expected.items()
+        if row["_is_deleted"] and any(found.get(record_id, row)[name] != value for name, value in row.items())
+    }
+    if not differing:
+        return expected
+    with org.database.lock:
+        definition, last = org.definitions[entity], dict[str, Rows]()
+        for made in org.transactions():
+            for change in made.changes:
+                if change.entity == entity and change.record_id in differing and change.change_type == DELETE:
+                    values = _typed_row(definition, change.before or {})
+                    last[change.record_id] = {**expected[change.record_id], **values}
+    return {**expected, **last}
 
 
 def _never_alive(org: EmulatedOrg, entity: str, rows: Rows) -> set[str]:

@@ -21,6 +21,26 @@ def test_day_zero_is_every_record_of_the_org(pipeline: EmulatedPipeline) -> None
     assert pipeline.rows("Contact")[deleted]["_is_deleted"]
 
 
+def test_a_record_that_is_changed_and_deleted_in_one_transaction_keeps_its_values(
+    synced: EmulatedPipeline,
+) -> None:
+    """Its event is a DELETE alone; the recycle bin shows the change, and nothing tells of it."""
+    org, changed = synced.org, ids(synced.org, "Contact")[3]
+    before = synced.rows("Contact")[changed]
+    with org.transaction() as one:
+        one.update("Contact", changed, {"Phone": "changed before it went", "Birthdate": None})
+        one.delete("Contact", changed)
+    synced.sync()
+    synced.assert_equal_to_the_org()
+    row = synced.rows("Contact")[changed]
+    assert (row["_is_deleted"], row["Phone"], row["Birthdate"]) == (True, before["Phone"], before["Birthdate"])
+    with org.transaction() as one:
+        one.undelete("Contact", changed)
+    synced.sync()
+    synced.assert_equal_to_the_org()
+    assert synced.rows("Contact")[changed]["Phone"] == "changed before it went"
+
+
 def test_changes_of_every_kind_reach_the_tables(synced: EmulatedPipeline) -> None:
     org = synced.org
     accounts, contacts = ids(org, "Account"), ids(org, "Contact")
