@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def test_a_table_that_was_removed_is_written_again(warehouse: Warehouse) -> None
 
 def test_objects_that_are_described_one_after_another_are_kept_in_one_commit(warehouse: Warehouse) -> None:
     """A first copy of 500 objects, each of which committed to five tables, made 2,500 commits."""
-    with ShapeKeeper(warehouse, HOUR) as keeper:
+    with closing(ShapeKeeper(warehouse, HOUR)) as keeper:
         for entity in ("Account", "Contact", "Case", "Account"):
             keeper.add(shape(entity, a=f"{entity}, described last"))
     created, one = 0, 1
@@ -152,7 +153,7 @@ def test_objects_that_are_described_one_after_another_are_kept_in_one_commit(war
 
 
 def test_what_was_described_is_kept_soon_while_the_copies_go_on(warehouse: Warehouse) -> None:
-    with ShapeKeeper(warehouse, 0.01) as keeper:
+    with closing(ShapeKeeper(warehouse, 0.01)) as keeper:
         keeper.add(shape(a="A"))
         ends_at = time.monotonic() + 30
         while not versions(warehouse) and time.monotonic() < ends_at:

@@ -59,7 +59,9 @@ def with_last_values(org: EmulatedOrg, entity: str, expected: Rows, found: Rows)
     differing = {
         record_id
         for record_id, row in expected.items()
-        if row["_is_deleted"] and any(found.get(record_id, row)[name] != value for name, value in row.items())
+        if row["_is_deleted"]
+        and record_id in found
+        and any(found[record_id].get(name) != value for name, value in row.items())
     }
     if not differing:
         return expected

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +54,7 @@ class ShapeKeeper:
     """Keeps what many objects look like that are described one after another: all of each `KEPT_WITHIN_SECONDS` in one
     commit of each table. A first copy of 500 objects made 2,500 commits otherwise.
 
-    A context manager: at its end everything is kept. Threads may share it.
+    Threads may share it.
     """
 
     def __init__(self, warehouse: Warehouse, seconds: float = KEPT_WITHIN_SECONDS) -> None:
@@ -65,23 +64,16 @@ class ShapeKeeper:
         self._shapes: list[ObjectShape] = []
         self._timer: threading.Timer | None = None
 
-    def __enter__(self) -> ShapeKeeper:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._keep()
-
     def add(self, shape: ObjectShape) -> None:
         """Keep what an object looks like now, soon."""
         with self._lock:
             self._shapes.append(shape)
             if self._timer is None:
-                self._timer = threading.Timer(self._seconds, self._keep)
+                self._timer = threading.Timer(self._seconds, self.close)
                 self._timer.start()
 
-    def _keep(self) -> None:
+    def close(self) -> None:
+        """Keep everything that was added."""
         with self._writing:  # what was added first is written first
             with self._lock:
                 shapes, self._shapes = self._shapes, []

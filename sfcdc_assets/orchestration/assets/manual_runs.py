@@ -2,6 +2,7 @@
 and their tables are brought up to what has landed."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import dagster as dg
 
@@ -85,7 +86,7 @@ def build_snapshot(assets: OrgAssets) -> dg.AssetsDefinition:
         with (
             opened_run(assets, context.run.run_id, spark_of(assets, context)) as run,
             Poller(run.warehouse, run.org, run.settings.settle_seconds) as landing,
-            SnapshotTaker(run, landing) as taker,
+            closing(SnapshotTaker(run, landing)) as taker,
         ):
             warehouse, settings = run.warehouse, run.settings
             known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TypeVar
 
 from sfcdc_assets.entities.entities import entity_states
@@ -59,7 +58,7 @@ _UNKNOWN_SIGHT = (
 
 class SnapshotTaker:
     """Takes snapshots of entities of one run, in several threads: a channel is landed once for the watermarks of all of
-    them. A context manager: at its end, after that of its copies, what the objects look like is kept."""
+    them. Closed after its copies."""
 
     def __init__(self, run: OrgRunContext, landing: Lander) -> None:
         self.warehouse = run.warehouse
@@ -72,14 +71,9 @@ class SnapshotTaker:
         """Takes a job of the day; says why not, in a run that nobody waits for."""
         self._records: Mapping[str, int] = {}
 
-    def __enter__(self) -> SnapshotTaker:
-        self._shapes.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._shapes.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """Keep what the objects that were copied look like."""
+        self._shapes.close()
 
     def states(self, entities: Mapping[str, str]) -> list[EntityState]:
         """Return how far entities have come; payloads past their retention need a newer snapshot too."""

@@ -5,6 +5,7 @@ and reports it. A run that a sensor asked for ends after a while, whatever is le
 next run goes on with it, and begins with what is small and new by then."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import dagster as dg
@@ -55,7 +56,7 @@ def build_snapshot_job(assets: OrgAssets) -> dg.JobDefinition:
             run_scope.kept_if_done() as opened,
         ):
             run = started.run
-            taker = opened.enter_context(SnapshotTaker(run, started.landing))
+            taker = opened.enter_context(closing(SnapshotTaker(run, started.landing)))
             states = taker.states(started.entities)
             wanted = {state.entity: state for state in states if state.needs_snapshot or config.entities}
             records = taker.in_order(list(wanted.values()))

@@ -24,7 +24,7 @@ def test_day_zero_is_every_record_of_the_org(pipeline: EmulatedPipeline) -> None
 def test_a_record_that_is_changed_and_deleted_in_one_transaction_keeps_its_values(
     synced: EmulatedPipeline,
 ) -> None:
-    """Its event is a DELETE alone; the recycle bin shows the change, and nothing tells of it."""
+    """Its event is a DELETE alone; the recycle bin shows the change, and nothing reports it."""
     org, changed = synced.org, ids(synced.org, "Contact")[3]
     before = synced.rows("Contact")[changed]
     with org.transaction() as one:

@@ -147,7 +147,7 @@ class Ages:
     def pass_on(self) -> None:
         """Make each file as old as it is in simulated time."""
         known, self._written, ahead = self._written, {}, self._clock() / 1000 - time.time()
-        for path, found in list(files_below(self._warehouse)):
+        for path, found in files_below(self._warehouse):
             written = known.get(path) or self._clock.event_at(round(found.st_mtime * 1000))
             self._written[path] = written
             os.utime(path, (written / 1000 - ahead,) * 2)
