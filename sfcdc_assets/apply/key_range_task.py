@@ -69,7 +69,7 @@ class KeyRangeTask:
     all_suspect: bool = False
     """The whole entity is suspect: every living row is marked."""
     piece_bytes: int | None = None
-    """Of the files that take the place of one of which few rows are changed; None: they are not made smaller."""
+    """Of the files that take the place of one of which few rows are changed (`write_files`); None: none is smaller."""
 
     def run(self, table: pa.Table) -> Applied:
         """Work on the key range that all of the table's changes (`CHANGES`) belong to."""
@@ -117,7 +117,7 @@ class KeyRangeTask:
         files = [
             file
             for part, rows in zip(rewritten, kept, strict=True)
-            for file in write_files(rows, self.filesystem, self.token, self.piece_bytes if part.is_hot else None)
+            for file in write_files(rows, self.filesystem, self.token, self.piece_bytes, part.taken.height)
         ]
         superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
         versions = write_files(superseded, self.history, self.token)
@@ -153,10 +153,6 @@ class KeyRangeTask:
         return new_texts.join(arrow_frame(shown), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
 
 
-FEW = 8
-"""A batch that concerns one row in so many, or fewer, changes few."""
-
-
 @dataclass(frozen=True)
 class _Part:
     """Neighbouring files of a key range, their rows, and those of them that the batch concerns."""
@@ -171,10 +167,6 @@ class _Part:
     ) -> _Part:
         rows = RangeRows.read(filesystem, key_range, schema)
         return cls(key_range, rows, rows.take(concerned))
-
-    @property
-    def is_hot(self) -> bool:
-        return self.taken.height * FEW <= self.rows.counts.rows
 
     def put_back(self, rows: pl.DataFrame) -> pa.Table:
         """All rows of the part after the batch: those of `rows` that lie within it, among the others."""

@@ -76,10 +76,11 @@ def rows_where(
 
 
 def write_files(
-    rows: pa.Table, filesystem: fs.FileSystem, token: str = "", piece_bytes: int | None = None
+    rows: pa.Table, filesystem: fs.FileSystem, token: str = "", piece_bytes: int | None = None, changed: int = 1
 ) -> list[WrittenKeyRange]:
     """Write sorted rows as one file, or as several when one would have over `MAX_ROWS` or `MAX_BYTES`; with
-    `piece_bytes` when one would have over twice as many.
+    `piece_bytes` in pieces of so many where these are more than twice the rows that have `changed`: most of fewer the
+    next such batch would write again, and beside a small piece's rows its file costs twice what they do.
 
     Files have names of their own (uuid, after the token of an attempt), so a task that runs twice leaves at most an
     orphan.
@@ -87,13 +88,14 @@ def write_files(
     if not rows.num_rows:
         return []
     written: list[WrittenKeyRange] = []
-    most, target = (MAX_BYTES, TARGET_BYTES) if piece_bytes is None else (2 * piece_bytes, piece_bytes)
+    most_in_one = 2 * max(1, changed) * piece_bytes if piece_bytes is not None else MAX_BYTES
     pieces = 1 if rows.num_rows <= MAX_ROWS else -(-rows.num_rows // TARGET_ROWS)
     for part in _parts(rows, -(-rows.num_rows // pieces)):
         file = write_table(part, filesystem, token)
-        if file.size <= most or part.num_rows == 1:
+        if file.size <= min(most_in_one, MAX_BYTES) or part.num_rows == 1:
             written.append(file)
             continue
+        target = piece_bytes if piece_bytes is not None and file.size > most_in_one else TARGET_BYTES
         filesystem.delete_file(file.path)
         smaller = -(-part.num_rows // -(-file.size // target))
         written += [write_table(each, filesystem, token) for each in _parts(part, smaller)]

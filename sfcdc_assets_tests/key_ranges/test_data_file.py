@@ -62,6 +62,10 @@ def test_a_file_of_which_little_changes_is_written_in_pieces_that_are_not_cut_ag
     assert {path.name for path in tmp_path.iterdir()} == {file.path for file in written}
     again = rows.slice(0, written[0].rows)
     assert len(write_files(again, local(tmp_path), piece_bytes=10_000)) == 1
+    assert len(write_files(rows, local(tmp_path), piece_bytes=10_000, changed=0)) == len(written)
+    assert len(write_files(rows, local(tmp_path), piece_bytes=10_000, changed=len(written))) == 1, (
+        "a batch that changes a row in each piece would write them all again"
+    )
     assert len(write_files(rows, local(tmp_path))) == 1
 
 

@@ -61,10 +61,10 @@ def test_a_task_that_cannot_write_its_last_file_leaves_none(
     before = on_disk(pipeline.warehouse)
     write_files = key_range_task.write_files
 
-    def no_room_for_texts(rows, filesystem, token, piece_bytes=None):  # type: ignore[no-untyped-def]
+    def no_room_for_texts(rows, *others):  # type: ignore[no-untyped-def]
         if "sha256" in rows.schema.names:
             raise OSError(28, "No space left on device")
-        return write_files(rows, filesystem, token, piece_bytes)
+        return write_files(rows, *others)
 
     with monkeypatch.context() as patch:
         patch.setattr(key_range_task, "write_files", no_room_for_texts)
