@@ -63,7 +63,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         read_already=batch.older.of_records,
         roll_back_to=planned.roll_back_to,
         token=token,
-        all_suspect=planned.all_suspect,
+        suspect_before=planned.suspected if planned.all_suspect else None,
         piece_bytes=piece_bytes(sum(file.size for file in tables.current_state.files().values())),
     )
     of_events = sum(file.size for file in event_files)

@@ -66,8 +66,8 @@ class KeyRangeTask:
     """Versions after this position are followed again: a snapshot is put in before them."""
     token: str = ""
     """Begins the names of the files that the attempt writes."""
-    all_suspect: bool = False
-    """The whole entity is suspect: every living row is marked."""
+    suspect_before: int | None = None
+    """Where the whole entity became suspect: every living row that stands before it is marked."""
     piece_bytes: int | None = None
     """Of the files that take the place of one of which few rows are changed (`write_files`); None: none is smaller."""
 
@@ -86,8 +86,8 @@ class KeyRangeTask:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
         timeline.take(changes, reads, self.up_to)
-        if self.all_suspect:
-            timeline.suspect_all()
+        if self.suspect_before is not None:
+            timeline.suspect_before(self.suspect_before)
         timeline.rows = with_batches(taken, timeline.rows, self.batch)
         return self._written(key_range, parts, timeline)
 
@@ -105,7 +105,8 @@ class KeyRangeTask:
 
     def _concerned(self, changes: pl.DataFrame, reads: Sequence[tuple[OrgRead, pl.DataFrame]]) -> pl.Series | None:
         """Ids of the records that the batch may change; None for all of them."""
-        if self.roll_back_to is not None or self.all_suspect or any(org_read.snapshot for org_read, _ in reads):
+        everything = self.roll_back_to is not None or self.suspect_before is not None
+        if everything or any(org_read.snapshot for org_read, _ in reads):
             return None
         return pl.concat([changes["record_id"], *(read["Id"] for _, read in reads)]).unique()
 

@@ -45,7 +45,7 @@ class BatchPlan:
     `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
 
     `entity_suspect`: an event of the batch's end that makes the whole entity suspect, and is new. `suspected`: position
-    of the last unanswered entry about the entity, 0 for none; `all_suspect`: its rows are to be marked for it.
+    of the last unanswered entry about the entity, 0 for none; `all_suspect`: its rows before it are to be marked.
     `roll_back_to`: versions after it are followed again.
     """
 

@@ -230,10 +230,12 @@ class Timeline:
         self._texts.append(texts_of_changes(answered, NOTHING_REBUILT, self._columns))
         self._texts.append(texts_of_reads(reads, self._columns, kind, before))
 
-    def suspect_all(self) -> None:
-        """Mark every living row: the entity as a whole is suspect."""
+    def suspect_before(self, position: int) -> None:
+        """Mark every living row that stands before a position, at which the entity as a whole became suspect. A record
+        that was read there or later is as it was read."""
         self.changed = True
-        self.rows = self.rows.with_columns((pl.col("_in_doubt") | ~pl.col("_is_deleted")).alias("_in_doubt"))
+        concerned = ~pl.col("_is_deleted") & (STANDS_AT.fill_null(0) < position)
+        self.rows = self.rows.with_columns((pl.col("_in_doubt") | concerned).alias("_in_doubt"))
 
     @property
     def superseded(self) -> pl.DataFrame:

@@ -137,7 +137,7 @@ class Tables:
             timeline.roll_back(floor, self.history.filter(pl.col("_superseded_at") > floor))
         timeline.take(changes, org_reads, end)
         if all_suspect:
-            timeline.suspect_all()
+            timeline.suspect_before(suspected)
         rows = with_batches(taken, timeline.rows, number)
         if commits:
             self.texts = pl.concat([self.texts, self._once(timeline.new_texts, [read for read, _ in org_reads], floor)])

@@ -17,12 +17,14 @@ from sfcdc_assets_tests.worlds.stories import Stories
 class WorldFails(AssertionError):
     """Some worlds of a crowd are not as the org is."""
 
-    def __init__(self, stories: Stories, schedule: Schedule, found: list[Difference]) -> None:
+    @classmethod
+    def of(cls, stories: Stories, schedule: Schedule, found: list[Difference]) -> WorldFails:
+        """Show the first of them, with its schedule. Its text is all that it holds: processes hand it to each other."""
         one = found[0]
         column = next(name for name in ("Id", "record_id") if name in one.rows.columns)
         record_id = str(one.rows[column][0])
         story = stories.stories[int(record_id[:-1]) - int(stories.truth["story"].min() or 0)]  # type: ignore[call-overload]
-        super().__init__(
+        return cls(
             f"{[(each.what, each.rows.height) for each in found]}\n{story}\n"
             + "\n".join(f"  {step}" for step in schedule)
             + f"\nrecord {record_id}: {one.rows.row(0, named=True)}"
@@ -77,14 +79,15 @@ def _clone(tables: Tables) -> Tables:
 
 def _expect_nothing(stories: Stories, schedule: Schedule, found: list[Difference]) -> None:
     if found:
-        raise WorldFails(stories, schedule, found)
+        raise WorldFails.of(stories, schedule, found)
 
 
 def _compare_rebuilt(
     stories: Stories, schedule: Schedule, last: Tables, known: dict[object, tuple[pl.DataFrame, pl.DataFrame]]
 ) -> None:
     """Compare with tables that are built from nothing, in one batch, of what was landed."""
-    key = tuple((each.reading, each.rows["Id"].hash().sum()) for each in (*last.snapshots, *last.read_backs))
+    readings = (*last.snapshots, *last.read_backs)
+    key = tuple((each.reading, each.after_read_back, each.rows["Id"].hash().sum()) for each in readings)
     if key not in known:
         whole = Tables(stories, snapshots=[*last.snapshots], read_backs=[*last.read_backs], noted={*last.noted})
         whole.batch(stories.length)
