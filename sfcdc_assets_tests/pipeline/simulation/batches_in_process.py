@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import fs
 
-from sfcdc_assets.apply import attempt, key_range_task, plan
+from sfcdc_assets.apply import attempt, plan
 from sfcdc_assets.apply.entity_batch import EntityBatch
 from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, Placement, inputs_of, ranges_of
 from sfcdc_assets.apply.spark_job import (
@@ -70,8 +70,7 @@ def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
 
 def with_small_pieces(patch: pytest.MonkeyPatch) -> None:
     """A file in which a batch changes few rows is written again in pieces of some rows each, as a large one is."""
-    patch.setattr(attempt, "piece_bytes", lambda _: 10_000)
-    patch.setattr(key_range_task, "FEW", 3)
+    patch.setattr(attempt, "piece_bytes", lambda _: 2_000)
 
 
 def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Placement, Any, Any]:
