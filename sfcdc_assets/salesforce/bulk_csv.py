@@ -10,6 +10,7 @@ import csv
 import datetime as dt
 import io
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
@@ -24,8 +25,8 @@ from sfcdc_assets.salesforce.errors import RowsUnreadable, UnexpectedAnswer
 
 _ID = "Id"
 _LARGEST_HEADER_BYTES = 1024 * 1024
-_LARGEST_ROW_BYTES = 16 * 1024 * 1024
-"""pyarrow needs a row to fit into one block. A record's text fields hold at most some million characters together."""
+_BLOCK_BYTES = 64 * 1024 * 1024
+"""Converted at once, or a row's where that is more: most pages have less."""
 _CALENDAR = (dt.datetime.min.replace(tzinfo=dt.UTC), dt.datetime.max.replace(tzinfo=dt.UTC))
 FEW_UNREADABLE_ROWS = 100
 """In one page: more of them, if they are most of its rows, are no record's fault: the page is refused as a whole."""
@@ -78,13 +79,47 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
 
 
 def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
+    source.readline(_LARGEST_HEADER_BYTES)
+    table = pa.concat_tables([wanted.empty_table(), *(_block(each, wanted) for each in _whole_rows(source))])
+    for number, (column, of) in enumerate(zip(table.columns, wanted, strict=True)):
+        if not _is_sound(column, of.type):
+            raise pa.ArrowInvalid(f"In CSV column #{number}: CSV conversion error to {str(of.type).partition('[')[0]}")
+    return table
+
+
+def _whole_rows(source: IO[bytes]) -> Iterator[bytes]:
+    """Yield what is left of a page in blocks that end where a row does.
+
+    pyarrow would cut it wherever a block of its own is full, and loses the second character of a value's line break
+    when it cuts between the two (https://github.com/apache/arrow/issues/51368).
+    """
+    begun, read = b"", source.read(_BLOCK_BYTES)
+    while read:
+        following = source.read(_BLOCK_BYTES)
+        block = begun + read
+        end = _end_of_rows(block) if following else len(block)
+        if end:
+            yield block[:end]
+        begun, read = block[end:], following
+
+
+def _end_of_rows(block: bytes) -> int:
+    """Return where the last whole row ends. Quotes within a value are doubled: it goes on after an odd number."""
+    quotes, upper = block.count(b'"'), len(block)
+    while (newline := block.rfind(b"\n", 0, upper)) >= 0:
+        quotes -= block.count(b'"', newline, upper)
+        if quotes % 2 == 0:
+            return newline + 1
+        upper = newline
+    return 0
+
+
+def _block(rows: bytes, wanted: pa.Schema) -> pa.Table:
     # Whole numbers are read as double and cast: 1E3 and 5.0 are whole numbers too, and a double holds an int exactly.
     read_as = {field.name: pa.float64() if pa.types.is_integer(field.type) else field.type for field in wanted}
     table = arrow_csv.read_csv(
-        source,
-        read_options=arrow_csv.ReadOptions(
-            block_size=_LARGEST_ROW_BYTES, use_threads=False, skip_rows=1, column_names=wanted.names
-        ),
+        pa.BufferReader(rows),
+        read_options=arrow_csv.ReadOptions(block_size=len(rows), use_threads=False, column_names=wanted.names),
         parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
             column_types=read_as,
@@ -96,11 +131,7 @@ def _typed(source: IO[bytes], wanted: pa.Schema) -> pa.Table:
             timestamp_parsers=[arrow_csv.ISO8601],
         ),
     )
-    table = table.cast(wanted)
-    for number, (column, of) in enumerate(zip(table.columns, wanted, strict=True)):
-        if not _is_sound(column, of.type):
-            raise pa.ArrowInvalid(f"In CSV column #{number}: CSV conversion error to {str(of.type).partition('[')[0]}")
-    return table
+    return table.cast(wanted)
 
 
 def _is_sound(values: pa.ChunkedArray, type_: pa.DataType) -> bool:
