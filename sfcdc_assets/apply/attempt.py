@@ -63,7 +63,7 @@ def batch_tasks(tables: EntityTables, planned: BatchPlan, token: str) -> EntityB
         read_already=batch.older.of_records,
         roll_back_to=planned.roll_back_to,
         token=token,
-        suspect_before=planned.suspected if planned.all_suspect else None,
+        suspect_before=planned.suspect_before,
         piece_bytes=piece_bytes(sum(file.size for file in tables.current_state.files().values())),
     )
     of_events = sum(file.size for file in event_files)

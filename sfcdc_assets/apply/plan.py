@@ -45,7 +45,7 @@ class BatchPlan:
     `visit` whether or not an event names them, and those that are `touched`: visited, or named by an event.
 
     `entity_suspect`: an event of the batch's end that makes the whole entity suspect, and is new. `suspected`: position
-    of the last unanswered entry about the entity, 0 for none; `all_suspect`: its rows before it are to be marked.
+    of the last unanswered entry about the entity, 0 for none; `suspect_before`: the same, where rows are to be marked.
     `roll_back_to`: versions after it are followed again.
     """
 
@@ -57,7 +57,7 @@ class BatchPlan:
     roll_back_to: int | None
     entity_suspect: SuspectEntity | None
     suspected: int
-    all_suspect: bool
+    suspect_before: int | None
     key_ranges: tuple[KeyRange, ...]
     visit: frozenset[int]
     touched: frozenset[int]
@@ -97,6 +97,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
     all_suspect = bool(blocked) and not batch.has_more and (bool(new) or checkpoint.suspected < suspected)
     if batch.has_more:
         suspected = min(blocked) - 1 if blocked and new else 0
+    suspect_before = suspected if all_suspect else None
     everywhere = bool(new) or all_suspect
     read = sorted(frozenset().union(*(read_back.record_ids for read_back in read_backs)))
     concerned = None if everywhere else pl.concat([batch.record_ids, pl.Series(read, dtype=pl.String)])
@@ -115,7 +116,7 @@ def plan(tables: EntityTables, spark: SparkSession, up_to: int | None) -> BatchP
         new[0].position if rolls_back else None,
         entity_suspect,
         suspected,
-        all_suspect,
+        suspect_before,
         key_ranges,
         visit,
         visit | ranges_of_ids(key_ranges, batch.record_ids),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfcdc_assets.emulator.rest.csv_form import csv_line
 from sfcdc_assets.salesforce import bulk_csv
 from sfcdc_assets.salesforce.bulk_csv import read_page
 
@@ -18,8 +19,7 @@ TEXTS = st.text(alphabet='\r\n",ä x', max_size=12)
 
 def page(descriptions: list[str], line_ending: str = "\n") -> bytes:
     rows = [("Id", "Description"), *((f"{number:018}", text) for number, text in enumerate(descriptions))]
-    lines = (",".join('"' + cell.replace('"', '""') + '"' for cell in row) + line_ending for row in rows)
-    return "".join(lines).encode()
+    return "".join(csv_line(row, ",") + line_ending for row in rows).encode()
 
 
 def read(written: bytes) -> list[str | None]:

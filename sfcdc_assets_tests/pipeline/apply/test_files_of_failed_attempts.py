@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from sfcdc_assets.apply import key_range_task
-from sfcdc_assets.key_ranges.data_file import write_table
+from sfcdc_assets.key_ranges.data_file import WrittenKeyRange, write_table
 from sfcdc_assets.lake.delta.attempt_files import MARKER, AttemptFiles
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.table_commits import TableCommits
@@ -61,7 +63,7 @@ def test_a_task_that_cannot_write_its_last_file_leaves_none(
     before = on_disk(pipeline.warehouse)
     write_files = key_range_task.write_files
 
-    def no_room_for_texts(rows, *others):  # type: ignore[no-untyped-def]
+    def no_room_for_texts(rows: pa.Table, *others: Any) -> list[WrittenKeyRange]:
         if "sha256" in rows.schema.names:
             raise OSError(28, "No space left on device")
         return write_files(rows, *others)
