@@ -7,7 +7,9 @@ overlap the batch's: copies of an event have the same header.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,10 +18,14 @@ import polars as pl
 from sfcdc_assets.apply.batch_events import OlderEvents
 from sfcdc_assets.key_ranges.key_ranges import SAMPLED
 from sfcdc_assets.lake.tables.raw_events import RawEvents
-from sfcdc_assets.timeline.changes import names_one_record
+from sfcdc_assets.timeline.changes import may_name_more, names_one_record
 from sfcdc_assets.timeline.implied_change import may_be_merged, possibly_merged
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
+MANY = 50_000
+"""Events, at some 500 bytes each."""
+_ONE_LARGE = threading.Lock()
+"""Held where there may be many: entities are planned beside each other, and their headers would add up."""
 COLUMNS = ("position", "event_id", "record_ids")
 _SAME = ["event_id", "records"]
 
@@ -118,6 +124,19 @@ def read_batch(
 ) -> Batch:
     """Read the headers of a batch and find duplicates, events that are older than the entity's copies and those that
     make the entity suspect."""
+    with _ONE_LARGE if read_to - after > MANY else nullcontext():
+        return _read(raw_events, entity, channel, after, up_to, read_to, older_than_copies)
+
+
+def _read(
+    raw_events: RawEvents,
+    entity: str,
+    channel: str,
+    after: int,
+    up_to: int,
+    read_to: int,
+    older_than_copies: Callable[[pl.DataFrame], OlderEvents],
+) -> Batch:
     headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
     if headers.num_rows == 0:
         return Batch(after, up_to, read_to, 0, frozenset(), OlderEvents(), ())
@@ -149,7 +168,8 @@ def _created(headers: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _entity_suspects(headers: pl.DataFrame) -> Iterator[SuspectEntity]:
-    for row in headers.iter_rows(named=True):
+    names_more = pl.col("record_ids").list.eval(may_name_more(pl.element())).list.any()
+    for row in headers.filter((pl.col("change_type") == Reason.GAP_OVERFLOW) | names_more).iter_rows(named=True):
         if row["change_type"] == Reason.GAP_OVERFLOW:
             yield SuspectEntity(Reason.GAP_OVERFLOW, row["position"], "the transaction had too many changes for events")
         elif not all(names_one_record(record_id) for record_id in row["record_ids"]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,10 +16,14 @@ from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.key_ranges.data_file import rows_of_files, rows_where
 from sfcdc_assets.key_ranges.key_ranges import range_numbers
 from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, ChangeReader
+from sfcdc_assets.timeline.decoded_events import BYTES_AT_ONCE
 
 FEW_EVENTS, FEW_BYTES, FEW_RANGES = 20_000, 16_000_000, 32
 """Events, and bytes of their files, that are decoded in a fraction of the time that a shuffle takes; more key ranges
 are shared out more evenly by a shuffle."""
+
+EVENTS_AT_ONCE = 8_192
+"""Events that are decoded at once; fewer where they are large (`BYTES_AT_ONCE`)."""
 
 
 def is_small(events: int, size: int, ranges: int) -> bool:
@@ -68,18 +72,30 @@ class EntityBatch:
         unsettled = Unsettled(self.task.waiting, self.task.perhaps_older)
         return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates, unsettled)
 
-    def changes(self, path: str) -> Iterator[pa.RecordBatch]:
-        """Yield the changes (`CHANGES`) in one of the files, with the key range of each."""
+    def changes(self, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the changes (`CHANGES`) in some of the files, with the key range of each."""
+        for rows in self._gathered(paths):
+            yield self._with_range(self._reader.read(rows))
+
+    def _gathered(self, paths: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of `raw_events` in the files, those of small files together: to decode some takes as long as
+        to decode many."""
         events = self.events
         wanted = (
             (pc.field("channel") == events.channel)
             & (pc.field("position") > events.after)
             & (pc.field("position") <= events.up_to)
         )
-        source = rows_of_files([path], RAW_EVENTS, events.filesystem)
-        for rows in rows_where(source, wanted, RAW_COLUMNS, batch_size=8192):
-            if rows.num_rows:
-                yield self._with_range(self._reader.read(rows))
+        source = rows_of_files(paths, RAW_EVENTS, events.filesystem)
+        some: list[pa.RecordBatch] = []
+        for rows in rows_where(source, wanted, RAW_COLUMNS, EVENTS_AT_ONCE):
+            some += [rows] if rows.num_rows else []
+            is_many = sum(each.num_rows for each in some) >= EVENTS_AT_ONCE
+            if is_many or sum(each.nbytes for each in some) >= BYTES_AT_ONCE:
+                yield pa.Table.from_batches(some)
+                some = []
+        if some:
+            yield pa.Table.from_batches(some)
 
     def _with_range(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         numbers = range_numbers(self.task.key_ranges, changes.column("record_id").to_pylist())

@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfcdc_assets.apply.entity_batch import EntityBatch
 from sfcdc_assets.apply.task_assignment import partition_keys, task_assignment
-from sfcdc_assets.timeline.changes import CHANGES
 
 ENTITY_NUMBER = pa.field("entity", pa.int32())
 _INPUT = pa.schema([ENTITY_NUMBER, ("path", pa.string()), ("key_range", pa.int32())])
 """A file of events to read, or a key range to visit whether or not an event names it. Entities go by their number in
 the job."""
-CHANGES_OF_ENTITIES = pa.schema([("partition_key", pa.int32()), ENTITY_NUMBER, *CHANGES])
-"""`partition_key` says which task of a shuffle a change goes to (`Placement`)."""
+PACKED_CHANGES = pa.schema(
+    [("partition_key", pa.int32()), ENTITY_NUMBER, ("key_range", pa.int32()), ("changes", pa.binary())]
+)
+"""What is shuffled: changes of one key range (`CHANGES`), as one value, an Arrow stream (`packed_changes`).
+`partition_key` says which task they go to (`Placement`)."""
 READ_BYTES = 1_000_000
 """Bytes of events that are worth a task that reads them: some 30 ms of decoding."""
 RANGE_BYTES = 1_500_000
@@ -68,7 +69,7 @@ class Placement:
     a partition (`partition_keys`)."""
 
     tasks: int
-    keys: Mapping[int, pa.Array]
+    keys: Mapping[int, Sequence[int]]
 
     @classmethod
     def of(cls, batches: Sequence[EntityBatch], tasks: int) -> Placement:
@@ -83,22 +84,12 @@ class Placement:
         return cls(
             len(keys),
             {
-                number: pa.array(
-                    [placed.get((number, each.number), keys[0]) for each in batch.task.key_ranges], pa.int32()
-                )
+                number: tuple(placed.get((number, each.number), keys[0]) for each in batch.task.key_ranges)
                 for number, batch in shuffled
             },
         )
 
-    def of_changes(self, number: int, changes: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the entity's changes (`CHANGES`), each with the entity and the key."""
-        ranges = changes.column("key_range")
-        # What could not be read is of no range: it may go to the first one's task.
-        keys = self.keys[number].take(pc.max_element_wise(ranges, pa.scalar(0, pa.int32())))
-        return with_keys(number, keys, changes)
-
-
-def with_keys(entity: int, keys: pa.Array, changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return changes as those of an entity by its number, with the keys of partitions that they go to."""
-    numbers = pa.repeat(pa.scalar(entity, pa.int32()), changes.num_rows)
-    return pa.RecordBatch.from_arrays([keys, numbers, *changes.columns], schema=CHANGES_OF_ENTITIES)
+    def key_of(self, number: int, key_range: int) -> int:
+        """Return the partition key of an entity's key range. What could not be read is of no range: it may go to the
+        first one's task."""
+        return int(self.keys[number][max(0, key_range)])

@@ -6,7 +6,7 @@ It runs in a Spark worker and does its own file I/O; the driver commits what it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 import pyarrow as pa
@@ -16,17 +16,22 @@ from pyarrow import fs
 
 from sfcdc_assets.apply.applied import Applied
 from sfcdc_assets.change_events.columns import Column
-from sfcdc_assets.key_ranges.data_file import rows_of_files, rows_where, write_files
+from sfcdc_assets.key_ranges.data_file import WrittenKeyRange, rows_of_files, rows_where, write_files
 from sfcdc_assets.key_ranges.frames import arrow_frame, empty_rows
 from sfcdc_assets.key_ranges.key_ranges import KeyRange
 from sfcdc_assets.key_ranges.range_rows import RangeRows, RowCounts, is_within
 from sfcdc_assets.timeline.changes import CHANGES
+from sfcdc_assets.timeline.implied_change import SilentChange
 from sfcdc_assets.timeline.read_rows import read_schema
+from sfcdc_assets.timeline.suspect import NewSuspect
 from sfcdc_assets.timeline.text_values import TEXT_FIELDS
-from sfcdc_assets.timeline.timeline import OrgRead, Timeline
+from sfcdc_assets.timeline.timeline import Counts, OrgRead, Timeline
 from sfcdc_assets.timeline.version_columns import current_state_schema, history_schema
 from sfcdc_assets.timeline.versions import with_batches
 
+FOLLOWED_CELLS = 1_000_000
+"""Values that changes have after them, over all columns, of the records that are followed at once: for a moment each
+takes some 200 bytes. A backlog has many changes in few records, so that it is not the rows that fill the memory."""
 _ONE_TEXT = ["record_id", "field", "position", "origin", "sha256"]
 """Rows of `text_fields` that agree in these say the same."""
 
@@ -76,20 +81,46 @@ class KeyRangeTask:
         by_number = {key_range.number: key_range for key_range in self.key_ranges}
         key_range = by_number[table.column("key_range")[0].as_py()]
         changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
-        schema = current_state_schema(self.columns)
         reads = list(self._org_reads(key_range))
         concerned = self._concerned(changes, reads)
+        schema = current_state_schema(self.columns)
         parts = [_Part.read(self.filesystem, each, schema, concerned) for each in key_range.parts(concerned)]
         taken = pl.concat([empty_rows(schema), *(part.taken for part in parts)], rechunk=False)
+        some = followed_at_once(key_range, changes["record_id"], max(1, FOLLOWED_CELLS // len(self.columns)))
+        return self._written(key_range, parts, [self._followed(each, taken, changes, reads) for each in some])
+
+    def _followed(
+        self,
+        key_range: KeyRange,
+        rows: pl.DataFrame,
+        changes: pl.DataFrame,
+        reads: Sequence[tuple[OrgRead, pl.DataFrame]],
+    ) -> _Followed:
+        """Follow the records of a part of the task's key range, and write what is not held until its end."""
+        within = is_within(key_range)
+        taken = rows.filter(within)
         timeline = Timeline(self.columns, taken, self.batch, self.perhaps_older, self.read_already)
         if self.roll_back_to is not None:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
-        timeline.take(changes, reads, self.up_to)
+        timeline.take(
+            changes.filter(is_within(key_range, "record_id")),
+            [(org_read, read.filter(within)) for org_read, read in reads],
+            self.up_to,
+        )
         if self.suspect_before is not None:
             timeline.suspect_before(self.suspect_before)
-        timeline.rows = with_batches(taken, timeline.rows, self.batch)
-        return self._written(key_range, parts, timeline)
+        versions = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
+        texts = self._once(timeline.new_texts, key_range).sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
+        return _Followed(
+            _compact(with_batches(taken, timeline.rows, self.batch), current_state_schema(self.columns)),
+            timeline.changed,
+            write_files(versions, self.history, self.token),
+            write_files(texts, self.texts, self.token),
+            timeline.suspects,
+            timeline.silent,
+            timeline.counts,
+        )
 
     def _org_reads(self, key_range: KeyRange) -> Iterator[tuple[OrgRead, pl.DataFrame]]:
         """Each reading that has rows in the key range, and every snapshot: what it does not show is gone."""
@@ -110,31 +141,28 @@ class KeyRangeTask:
             return None
         return pl.concat([changes["record_id"], *(read["Id"] for _, read in reads)]).unique()
 
-    def _written(self, key_range: KeyRange, parts: Sequence[_Part], timeline: Timeline) -> Applied:
+    def _written(self, key_range: KeyRange, parts: Sequence[_Part], followed: Sequence[_Followed]) -> Applied:
         # With a snapshot the key ranges are cut again, so every row moves to its new key range.
         moves = key_range.is_cut or any(org_read.snapshot for org_read in self.org_reads)
-        rewritten = parts if timeline.changed or moves else ()
-        kept = [part.put_back(timeline.rows) for part in rewritten]
+        rewritten = parts if moves or any(each.changed for each in followed) else ()
+        rows = pl.concat([each.rows for each in followed])
+        kept = [part.put_back(rows) for part in rewritten]
         files = [
             file
-            for part, rows in zip(rewritten, kept, strict=True)
-            for file in write_files(rows, self.filesystem, self.token, self.piece_bytes, part.taken.height)
+            for part, rows_of_part in zip(rewritten, kept, strict=True)
+            for file in write_files(rows_of_part, self.filesystem, self.token, self.piece_bytes, part.taken.height)
         ]
-        superseded = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
-        versions = write_files(superseded, self.history, self.token)
-        new_texts = self._once(timeline.new_texts, key_range).sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
-        texts = write_files(new_texts, self.texts, self.token)
         return Applied(
             key_range.number,
             tuple(path for part in rewritten for path in part.key_range.files),
             tuple(files),
-            tuple(versions),
-            tuple(texts),
-            tuple(timeline.suspects),
-            tuple(timeline.silent),
+            tuple(file for each in followed for file in each.superseded),
+            tuple(file for each in followed for file in each.texts),
+            tuple(suspect for each in followed for suspect in each.suspects),
+            tuple(silent for each in followed for silent in each.silent),
             RowCounts.sum(part.rows.counts for part in rewritten),
             RowCounts.sum(RowCounts.of(rows) for rows in kept),
-            timeline.counts,
+            Counts.sum(each.counts for each in followed),
         )
 
     def _once(self, new_texts: pl.DataFrame, key_range: KeyRange) -> pl.DataFrame:
@@ -152,6 +180,35 @@ class KeyRangeTask:
         known = rows_where(source, within & pc.field("position").isin(watermarks), _ONE_TEXT)
         shown = pa.Table.from_batches(known, pa.schema([TEXT_FIELDS.field(name) for name in _ONE_TEXT]))
         return new_texts.join(arrow_frame(shown), on=_ONE_TEXT, how="anti", nulls_equal=True, maintain_order="left")
+
+
+def followed_at_once(key_range: KeyRange, record_ids: pl.Series, most: int) -> list[KeyRange]:
+    """Return the key range in parts of about so many changes at most, by their records' Ids: one for few changes. All
+    changes of a record lie in one part, however many they are."""
+    cuts = record_ids.sort().gather_every(most, most).unique().sort() if record_ids.len() > most else ()
+    lowers = [key_range.lower, *(cut for cut in cuts if cut > key_range.lower)]
+    return [
+        replace(key_range, lower=lower, upper=upper)
+        for lower, upper in zip(lowers, [*lowers[1:], key_range.upper], strict=True)
+    ]
+
+
+def _compact(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
+    """Return the rows with their own texts alone: those that polars filters go on holding the texts of all others."""
+    return arrow_frame(rows.to_arrow().cast(schema))
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """What became of records: their rows, files for `history` and `text_fields`, entries, and counts."""
+
+    rows: pl.DataFrame
+    changed: bool
+    superseded: Sequence[WrittenKeyRange]
+    texts: Sequence[WrittenKeyRange]
+    suspects: Sequence[NewSuspect]
+    silent: Sequence[SilentChange]
+    counts: Counts
 
 
 @dataclass(frozen=True)

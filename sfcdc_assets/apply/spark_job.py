@@ -1,10 +1,10 @@
 """Apply: the events of many entities to the key ranges they touch, in one Spark job.
 
-Tasks read and decode the files of `raw_events`, the sparse changes (not the wide rows) are shuffled to their entity and
-key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a small batch
-each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The driver commits.
-No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark tasks"). Which task
-does what is decided by size (`job_layout`).
+Tasks read and decode the files of `raw_events`, the sparse changes (not the wide rows) are shuffled, packed, to their
+entity and key range, and each range's task follows its records, writes its new files and reports what it wrote. Of a
+small batch each task decodes all events and keeps those of its key ranges: that is sooner done than a shuffle. The
+driver commits. No row of a table passes through the JVM or the driver (docs/storage-layout.md, "Applying in Spark
+tasks"). Which task does what is decided by size (`job_layout`).
 
 A job takes half a second whatever it does, so entities share one. What fails for one of them comes back as its result.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -25,7 +25,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sfcdc_assets.apply.applied import APPLIED, Applied
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, ENTITY_NUMBER, Placement, inputs_of, ranges_of, with_keys
+from sfcdc_assets.apply.job_layout import ENTITY_NUMBER, PACKED_CHANGES, Placement, inputs_of, ranges_of
+from sfcdc_assets.apply.packed_changes import packed, unpacked
 from sfcdc_assets.apply.task_failures import TaskFailed, lost_workers
 from sfcdc_assets.runtime.concurrency import all_side_by_side, outcome_of
 from sfcdc_assets.timeline.changes import CHANGES
@@ -56,24 +57,24 @@ def apply_events(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Ou
 
 
 def _job(spark: SparkSession, batches: Sequence[EntityBatch]) -> list[Outcome]:
-    packed = PackedBatches.of(batches)
+    sent = PackedBatches.of(batches)
     tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     results = [RESULTS.empty_table()]
     whole, files = ranges_of(batches, tasks), inputs_of(batches, tasks)
     if whole:
-        results.append(in_tasks(spark, whole, lambda rows: apply_ranges(packed, rows), RESULTS).toArrow())
+        results.append(in_tasks(spark, whole, lambda rows: apply_ranges(sent, rows), RESULTS).toArrow())
     if files:
-        results.append(_with_shuffle(spark, packed, files, Placement.of(batches, tasks)))
+        results.append(_with_shuffle(spark, sent, files, Placement.of(batches, tasks)))
     return outcomes(batches, pa.concat_tables(results))
 
 
 def _with_shuffle(
-    spark: SparkSession, packed: PackedBatches, files: Sequence[pa.RecordBatch], placement: Placement
+    spark: SparkSession, batches: PackedBatches, files: Sequence[pa.RecordBatch], placement: Placement
 ) -> pa.Table:
-    def apply(changes: pa.Table) -> pa.Table:
-        return apply_range(packed, changes)
+    def apply(rows: pa.Table) -> pa.Table:
+        return apply_packed(batches, rows)
 
-    changes = in_tasks(spark, files, lambda rows: read_changes(packed, placement, rows), CHANGES_OF_ENTITIES)
+    changes = in_tasks(spark, files, lambda rows: read_changes(batches, placement, rows), PACKED_CHANGES)
     return spread(changes, placement.tasks).applyInArrow(apply, from_arrow_schema(RESULTS)).toArrow()
 
 
@@ -131,21 +132,22 @@ class PackedBatches:
 def read_changes(
     batches: PackedBatches, placement: Placement, inputs: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what a task of the first half makes: the changes in the files it is given, each with its entity and
-    range."""
+    """Yield what a task of the first half makes: the changes in the files it is given, packed for the tasks of their
+    key ranges."""
     for rows in inputs:
-        for row in rows.to_pylist():
-            number = row["entity"]
-            if row["path"] is None:
-                yield placement.of_changes(number, _change_without_record(row["key_range"], None))
-            else:
-                for changes in _changes_in(batches, number, row["path"]):
-                    yield placement.of_changes(number, changes)
+        for number, of_entity in groupby(rows.to_pylist(), key=itemgetter("entity")):
+            yield from packed(placement, number, _changes_of(batches, number, of_entity))
 
 
-def _changes_in(batches: PackedBatches, number: int, path: str) -> Iterator[pa.RecordBatch]:
+def _changes_of(batches: PackedBatches, number: int, inputs: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+    rows = list(inputs)
+    yield from (_change_without_record(row["key_range"], None) for row in rows if row["path"] is None)
+    yield from _changes_in(batches, number, [row["path"] for row in rows if row["path"] is not None])
+
+
+def _changes_in(batches: PackedBatches, number: int, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
     try:
-        yield from batches[number].changes(path)
+        yield from batches[number].changes(paths)
     except Exception:  # noqa: BLE001 - it is the entity's outcome
         yield _change_without_record(_FAILED, traceback.format_exc())
 
@@ -182,28 +184,30 @@ def _together(
 
 def _apply_entity(batches: PackedBatches, number: int, key_ranges: Sequence[int]) -> pa.Table:
     """Return the results of an entity's key ranges."""
-    read = (
-        _in_place(number, each) for path in batches[number].events.files for each in _changes_in(batches, number, path)
-    )
-    events = pa.Table.from_batches(read, CHANGES_OF_ENTITIES)
+    events = pa.Table.from_batches(_changes_in(batches, number, list(batches[number].events.files)), CHANGES)
     failed = events.filter(pc.field("key_range") == _FAILED)
     results = []
     for key_range in key_ranges:
-        visited = pa.Table.from_batches([_in_place(number, _change_without_record(key_range, None))])
+        visited = pa.Table.from_batches([_change_without_record(key_range, None)])
         of_range = pa.concat_tables([visited, events.filter(pc.field("key_range") == key_range)])
-        results.append(apply_range(batches, failed if failed.num_rows else of_range))
+        results.append(apply_range(batches, number, failed if failed.num_rows else of_range))
     return pa.concat_tables(results)
 
 
-def apply_range(batches: PackedBatches, changes: pa.Table) -> pa.Table:
-    """Return what a task of the second half makes of the changes of one range: one row of results."""
-    number, key_range = changes.column("entity")[0].as_py(), changes.column("key_range")[0].as_py()
+def apply_packed(batches: PackedBatches, rows: pa.Table) -> pa.Table:
+    """Return what a task of the second half makes of the packed changes of one range: one row of results."""
+    return apply_range(batches, rows.column("entity")[0].as_py(), unpacked(rows))
+
+
+def apply_range(batches: PackedBatches, number: int, changes: pa.Table) -> pa.Table:
+    """Return the row of results of an entity's changes of one range."""
+    key_range = changes.column("key_range")[0].as_py()
     result: Mapping[str, object]
     if key_range == _FAILED:
         result = {"key_range": key_range, "failure": changes.column("error")[0].as_py()}
     else:
         try:
-            result = batches[number].task.run(changes.select(CHANGES.names)).to_row()
+            result = batches[number].task.run(changes).to_row()
         except Exception:  # noqa: BLE001 - it is the entity's outcome
             result = {"key_range": key_range, "failure": traceback.format_exc()}
     return pa.Table.from_pylist([{"entity": number, **result}], schema=RESULTS)
@@ -224,8 +228,3 @@ def outcomes(batches: Sequence[EntityBatch], results: pa.Table) -> list[Outcome]
 
 def _change_without_record(key_range: int, error: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"key_range": key_range, "error": error}], schema=CHANGES)
-
-
-def _in_place(entity: int, changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return changes that no shuffle moves."""
-    return with_keys(entity, pa.nulls(changes.num_rows, pa.int32()), changes)

@@ -7,11 +7,13 @@ import gc
 import sys
 
 from sfcdc_assets.cli.terminal.stopping import stop_on_signals
+from sfcdc_assets.runtime.native_memory import keep_native_memory_small
 
 
 def main() -> None:
     """Run the `sfcdc` command."""
     stop_on_signals()
+    keep_native_memory_small()
     atexit.register(_leave_memory)
     from sfcdc_assets.cli.main import app  # noqa: PLC0415 - takes seconds
     from sfcdc_assets.cli.terminal.output import show_exceptions_as_text  # noqa: PLC0415

@@ -70,7 +70,7 @@ def sync(
     ended_well = False
     try:
         with ProgressDisplay(progress) as display, _open_channels() as channels:
-            timeouts = first_timeouts(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
+            timeouts = first_timeouts(warehouse, until_caught_up=until_caught_up)
             if settings.feeding_channels and is_first_start(warehouse):
                 early.start()  # it will be wanted, and starts while the copies are taken
             readings = begin_readings(channels, settings, TICK if watch else timeouts, early)

@@ -134,10 +134,10 @@ def _may_lie(metadata: pq.FileMetaData, number: int, key_range: KeyRange) -> boo
     return bool(statistics.max >= key_range.lower and (key_range.upper is None or statistics.min < key_range.upper))
 
 
-def is_within(key_range: KeyRange) -> pl.Expr:
-    """Return whether a row's Id lies in the range."""
-    within = pl.col("Id") >= key_range.lower
-    return within if key_range.upper is None else within & (pl.col("Id") < key_range.upper)
+def is_within(key_range: KeyRange, column: str = "Id") -> pl.Expr:
+    """Return whether a row's Id lies in the range. `column`: the one that has it."""
+    within = pl.col(column) >= key_range.lower
+    return within if key_range.upper is None else within & (pl.col(column) < key_range.upper)
 
 
 def _whole(content: io.BytesIO, wanted: pl.Schema) -> pl.DataFrame:

@@ -6,6 +6,7 @@ has landed itself; of one that may be older, or that another process has landed,
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -21,14 +22,16 @@ from sfcdc_assets.streams.checkpoint import StreamCheckpoint
 from sfcdc_assets.streams.delivered_event import KEPT_AT_MOST_MS
 
 MOST = 20_000
-"""Events that are remembered, 3 MB; when there are more, the older half of them is forgotten."""
+"""Events that are remembered, 3 MB; when there are more, those that were landed first are forgotten."""
 
 
 class LandedLately:
     """Events of one channel. Where another process has landed some since, all are forgotten."""
 
     def __init__(self) -> None:
-        self._times: dict[str, datetime] = {}
+        self._landings: deque[tuple[list[str], datetime]] = deque()
+        """Events that were landed together, and when the last of them was committed."""
+        self._known: set[str] = set()
         self._since: datetime | None = None
         """Whatever is landed and was committed later is remembered; None: nothing is."""
         self._stands_at: int | None = None
@@ -40,8 +43,9 @@ class LandedLately:
         file that cannot be read, or by its header from long before `now`, is taken for a new one: a damaged time is no
         reason to go through all that there is."""
         if before.position != self._stands_at:
-            self._times, self._since = {}, None
-        known = events.keys() & self._times.keys()
+            self._landings.clear()
+            self._known, self._since = set(), None
+        known = events.keys() & self._known
         since = self._since
         asked = {each: at for each, at in events.items() if each not in known and (since is None or at <= since)}
         asked = {each: at for each, at in asked.items() if at > now - _KEPT_AT_MOST}
@@ -59,14 +63,14 @@ class LandedLately:
         if rows.num_rows:
             # A damaged header may name a time that is still to come.
             now = pc.max(rows["received_at"]).as_py() + _CLOCKS_DIFFER
-            ids, times = rows["event_id"].to_pylist(), rows["commit_timestamp"].to_pylist()
-            self._times |= {each: min(at, now) for each, at in zip(ids, times, strict=True)}
-            self._since = self._since or max(self._times.values())
-        if len(self._times) > MOST:
-            in_order = list(self._times.items())
-            half = len(in_order) // 2
-            self._times, forgotten = dict(in_order[half:]), [at for _, at in in_order[:half]]
-            self._since = max(*forgotten, self._since or forgotten[0])
+            ids, newest = rows["event_id"].to_pylist(), min(pc.max(rows["commit_timestamp"]).as_py(), now)
+            self._landings.append((ids, newest))
+            self._known.update(ids)
+            self._since = self._since or newest
+        while len(self._known) > MOST:
+            forgotten, newest = self._landings.popleft()
+            self._known.difference_update(forgotten)
+            self._since = max(newest, self._since or newest)
         self._stands_at = after.position
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from sfcdc_assets.lake.tables.snapshots import LAYER, Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
-from sfcdc_assets.landing.poll_timeouts import NOW, PollTimeouts, until_settled
+from sfcdc_assets.landing.poll_timeouts import NOW, NOW_ALL, PollTimeouts
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.salesforce.errors import RequestRefused
@@ -80,10 +80,11 @@ def is_first_start(warehouse: Warehouse) -> bool:
     return not warehouse.entities(LAYER)
 
 
-def first_timeouts(warehouse: Warehouse, settle_seconds: float, *, until_caught_up: bool) -> PollTimeouts:
-    """Return the timeouts of the first reading of a sync. Where nothing was copied yet there is nothing to apply the
-    last transaction to: it settles while the copies are taken."""
-    return until_settled(settle_seconds, NOW) if until_caught_up and not is_first_start(warehouse) else NOW
+def first_timeouts(warehouse: Warehouse, *, until_caught_up: bool) -> PollTimeouts:
+    """Return the timeouts of the first reading of a sync. It does not wait for the last transaction's end: what is
+    known to be complete is worked on meanwhile. `until_caught_up`: of polled objects all are asked, but where nothing
+    was copied yet."""
+    return NOW_ALL if until_caught_up and not is_first_start(warehouse) else NOW
 
 
 def first_start(

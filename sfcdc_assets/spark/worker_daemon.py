@@ -13,6 +13,7 @@ import os
 
 from pyspark import daemon
 
+from sfcdc_assets.runtime.native_memory import keep_native_memory_small
 from sfcdc_assets.spark.private_files import UMASK
 
 TASKS = ("pyspark.worker", "pyarrow.dataset", "pyarrow.parquet", "sfcdc_assets.apply.spark_job")
@@ -23,6 +24,7 @@ def main() -> None:
     """Import, then fork workers on demand until Spark ends."""
     if UMASK in os.environ:
         os.umask(int(os.environ[UMASK], 8))
+    keep_native_memory_small()
     for name in TASKS:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -140,6 +140,11 @@ def names_one_record(record_id: str) -> bool:
     return not record_id.endswith("*") and not _EMPTY_ID.fullmatch(record_id)
 
 
+def may_name_more(record_id: pl.Expr) -> pl.Expr:
+    """Return whether `names_one_record` has to be asked: of most ids it has not."""
+    return record_id.str.ends_with("*") | record_id.str.starts_with(_EMPTY_ID_BEGINS)
+
+
 def _name_one_record(record_ids: pa.Array) -> pa.Array:
     """Return of many whether they name one record."""
     whole = pc.or_(pc.ends_with(record_ids, "*"), pc.starts_with(record_ids, _EMPTY_ID_BEGINS))

@@ -8,7 +8,7 @@ which it was applied (guarantees 2, 8 and 10).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 
 import polars as pl
@@ -67,6 +67,11 @@ class Counts:
     read_back: int = 0
     waiting: int = 0
     versions: int = 0
+
+    @classmethod
+    def sum(cls, counts: Iterable[Counts]) -> Counts:
+        """All of them together: of different records."""
+        return cls(*map(sum, zip(*map(astuple, counts), strict=True)))
 
 
 class Timeline:

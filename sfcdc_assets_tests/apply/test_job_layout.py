@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from pyarrow import fs
 
 from sfcdc_assets.apply.entity_batch import EntityBatch, EventRange
-from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, Placement
+from sfcdc_assets.apply.job_layout import Placement
 from sfcdc_assets.apply.key_range_task import KeyRangeTask
 from sfcdc_assets.apply.task_assignment import partition_keys
 from sfcdc_assets.key_ranges.key_ranges import KeyRange
-from sfcdc_assets.timeline.changes import CHANGES
 
 MEGABYTES = 1_000_000
 
@@ -26,11 +24,7 @@ def batch(*touched: int, is_shuffled: bool = True) -> EntityBatch:
 
 
 def placed(found: Placement, number: int, *key_ranges: int) -> list[int]:
-    rows = [{"key_range": each} for each in key_ranges]
-    changes = found.of_changes(number, pa.RecordBatch.from_pylist(rows, schema=CHANGES))
-    assert changes.schema == CHANGES_OF_ENTITIES
-    assert set(changes.column("entity").to_pylist()) == {number}
-    return changes.column("partition_key").to_pylist()
+    return [found.key_of(number, each) for each in key_ranges]
 
 
 def test_the_touched_key_ranges_of_all_shuffled_batches_are_dealt_out_together_and_no_others_count() -> None:

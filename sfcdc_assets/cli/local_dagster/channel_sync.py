@@ -65,7 +65,10 @@ class ChannelSync:
         """Return how to read the channel again, and after how many seconds; None when that is enough."""
         failed_before = bool(self.turns and self.turns[-1].failures)
         self.turns.append(turn)
-        self._only_events = self._only_events + 1 if turn.jobs and SNAPSHOT not in turn.jobs else 0
+        settled = until_settled(self._settings.settle_seconds, NOW)
+        has_settled = timeouts.quiet >= settled.quiet
+        if has_settled:
+            self._only_events = self._only_events + 1 if turn.jobs and SNAPSHOT not in turn.jobs else 0
         if not self._until_caught_up:
             if SNAPSHOT in turn.jobs and len(self.turns) == 1:
                 return timeouts, 0.0  # what was copied becomes tables with the next look
@@ -76,14 +79,13 @@ class ChannelSync:
             return self._left(NotCaughtUp(self.channel, ROUNDS)) if turn.jobs or turn.waits_for else None
         if turn.failures and (failed_before or not turn.jobs):
             return None
-        settled = until_settled(self._settings.settle_seconds, NOW)
         if turn.waits_for is not None and not turn.jobs:
             self._waits += 1
             if self._waits < WAITS:
                 return settled, WAIT_SECONDS
             return self._left(AnotherRunAtWork(self.channel, turn.waits_for, WAITS * WAIT_SECONDS))
         self._waits = 0
-        has_nothing_to_do = not turn.jobs and timeouts.quiet >= settled.quiet
+        has_nothing_to_do = not turn.jobs and has_settled
         if has_nothing_to_do and (not turn.owes_cut or timeouts.through_ms):
             return None
         # Rows that were just read back may be ahead of the stream; when all that is older is landed, they are not.

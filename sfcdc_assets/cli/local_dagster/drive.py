@@ -93,7 +93,7 @@ def sync_channels(
         if readings is None:
             opened.count_anew()
             warehouse = Warehouse(settings.warehouse)
-            first = first_timeouts(warehouse, settings.settle_seconds, until_caught_up=until_caught_up)
+            first = first_timeouts(warehouse, until_caught_up=until_caught_up)
             readings = begin_readings(opened, settings, first, early, only)
         syncs = {channel: ChannelSync(channel, settings, until_caught_up=until_caught_up) for channel in readings.names}
 

@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import fs
 
-from sfcdc_assets.apply import attempt, plan
+from sfcdc_assets.apply import attempt, key_range_task, plan
 from sfcdc_assets.apply.entity_batch import EntityBatch
-from sfcdc_assets.apply.job_layout import CHANGES_OF_ENTITIES, Placement, inputs_of, ranges_of
+from sfcdc_assets.apply.job_layout import PACKED_CHANGES, Placement, inputs_of, ranges_of
 from sfcdc_assets.apply.spark_job import (
     RESULTS,
     Outcome,
     PackedBatches,
-    apply_range,
+    apply_packed,
     apply_ranges,
     outcomes,
     read_changes,
@@ -69,8 +69,10 @@ def with_schemas_read_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def with_small_pieces(patch: pytest.MonkeyPatch) -> None:
-    """A file in which a batch changes few rows is written again in pieces of some rows each, as a large one is."""
+    """A file in which a batch changes few rows is written again in pieces of some rows each, as a large one is, and a
+    task follows some records after others, as those of a backlog."""
     patch.setattr(attempt, "piece_bytes", lambda _: 2_000)
+    patch.setattr(key_range_task, "FOLLOWED_CELLS", 500)
 
 
 def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Placement, Any, Any]:
@@ -80,10 +82,10 @@ def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Placement, An
 
 def worked_off(packed: PackedBatches, placement: Placement, inputs: Any, ranges: Any, dice: Random) -> pa.Table:
     """What all tasks of a job give back. From a shuffle rows reach them in any order."""
-    changes = pa.Table.from_batches(read_changes(packed, placement, iter(inputs)), CHANGES_OF_ENTITIES)
+    changes = pa.Table.from_batches(read_changes(packed, placement, iter(inputs)), PACKED_CHANGES)
     changes = changes.take(pa.array(dice.sample(range(len(changes)), len(changes)), pa.int64()))
     results = [
-        apply_range(
+        apply_packed(
             packed, changes.filter((pc.field("entity") == of["entity"]) & (pc.field("key_range") == of["key_range"]))
         )
         for of in changes.select(["entity", "key_range"]).group_by(["entity", "key_range"]).aggregate([]).to_pylist()
