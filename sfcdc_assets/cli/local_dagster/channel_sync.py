@@ -76,7 +76,8 @@ class ChannelSync:
         if self._only_events == 2:
             return None
         if len(self.turns) == ROUNDS:
-            return self._left(NotCaughtUp(self.channel, ROUNDS)) if turn.jobs or turn.waits_for else None
+            is_left = turn.jobs or turn.waits_for or not has_settled
+            return self._left(NotCaughtUp(self.channel, ROUNDS)) if is_left else None
         if turn.failures and (failed_before or not turn.jobs):
             return None
         if turn.waits_for is not None and not turn.jobs:

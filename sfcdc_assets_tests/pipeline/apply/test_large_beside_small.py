@@ -49,7 +49,7 @@ def test_what_lands_beside_an_enormous_transaction_is_committed_before_its_tasks
 ) -> None:
     one_enormous_transaction_and_some_small_ones(synced)
     monkeypatch.setattr(attempt, "LARGE_BYTES", 60_000)
-    synced.sync()
+    synced.tick()
     assert seen == ["tasks of Contact", "commit of Contact", "tasks of Account", "commit of Account"]
     synced.assert_equal_to_the_org()
 

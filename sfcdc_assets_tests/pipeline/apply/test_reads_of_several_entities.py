@@ -52,7 +52,7 @@ def a_gap_in_each(pipeline: EmulatedPipeline) -> None:
 
 def test_what_is_read_back_of_several_entities_is_applied_in_one_job(synced: EmulatedPipeline, jobs: Jobs) -> None:
     a_gap_in_each(synced)
-    synced.sync()
+    synced.tick()
     assert jobs.of == [BOTH, BOTH]
     assert unhealed(synced, *BOTH) == []
     synced.assert_equal_to_the_org(BOTH)

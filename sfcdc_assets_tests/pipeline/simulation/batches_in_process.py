@@ -72,7 +72,7 @@ def with_small_pieces(patch: pytest.MonkeyPatch) -> None:
     """A file in which a batch changes few rows is written again in pieces of some rows each, as a large one is, and a
     task follows some records after others, as those of a backlog."""
     patch.setattr(attempt, "piece_bytes", lambda _: 2_000)
-    patch.setattr(key_range_task, "FOLLOWED_CELLS", 500)
+    patch.setattr(key_range_task, "FOLLOWED_CELLS", 2_000)
 
 
 def job_of(batches: Sequence[EntityBatch]) -> tuple[PackedBatches, Placement, Any, Any]:
