@@ -40,18 +40,22 @@ def different_values(entity: str, org: pl.DataFrame, table: pl.DataFrame, column
     """
     if not columns:
         return []
-    both = _hashed(org, columns).join(_hashed(table, columns), on="Id", suffix="@table")
+    both = _hashes(org, columns).join(_hashes(table, columns), on="Id", suffix="@table")
     unequal = both.filter(pl.col("hash") != pl.col("hash@table"))
+    if unequal.is_empty():
+        return []
+    in_org, in_table = org[unequal["row"]], table[unequal["row@table"]]
     found = []
-    for column in columns if unequal.height else ():
-        pairs = unequal.filter(pl.col(column).ne_missing(pl.col(f"{column}@table")))
-        for record_id, in_org, in_table in pairs.select("Id", column, f"{column}@table").iter_rows():
-            found.append(Difference(entity, record_id, column, _described(in_org), _described(in_table)))
+    for column in columns:
+        pairs = pl.DataFrame([in_org["Id"], in_org[column].rename("org"), in_table[column].rename("table")])
+        for record_id, theirs, ours in pairs.filter(pl.col("org").ne_missing(pl.col("table"))).iter_rows():
+            found.append(Difference(entity, record_id, column, _described(theirs), _described(ours)))
     return found
 
 
-def _hashed(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    return rows.select("Id", *columns, rows.select(columns).hash_rows().alias("hash"))
+def _hashes(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Return `hash` of each row's values, beside its Id and its number."""
+    return rows.select("Id", rows.select(columns).hash_rows().alias("hash"), pl.int_range(pl.len()).alias("row"))
 
 
 def one_sided(entity: str, record_ids: Sequence[str], kind: str) -> list[Difference]:

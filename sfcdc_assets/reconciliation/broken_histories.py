@@ -29,7 +29,8 @@ def broken(versions: pl.DataFrame) -> list[str]:
     """Ids of the records of whose versions one does not end where the next begins, by time and by position, or whose
     last version is not the row's."""
     ordered = versions.sort(IN_ORDER, nulls_last=True)
-    next_position = pl.col("_position").shift(-1).over("Id")
-    next_from = pl.col("_valid_from").shift(-1).over("Id")
+    has_next = pl.col("Id") == pl.col("Id").shift(-1)
+    next_position = pl.when(has_next).then(pl.col("_position").shift(-1))
+    next_from = pl.when(has_next).then(pl.col("_valid_from").shift(-1))
     follows = pl.col("_superseded_at").eq_missing(next_position) & pl.col("_valid_to").eq_missing(next_from)
     return ordered.filter(~follows)["Id"].unique().sort().to_list()

@@ -165,8 +165,9 @@ def _compare(
             continue
         seen.append(rows["Id"])
         low, high = str(rows["Id"].min()), str(rows["Id"].max())
-        ours = arrow_frame(table.table.scan(predicate=f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"))
         compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
+        of_page = f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"
+        ours = arrow_frame(table.table.scan(["Id", *compared], of_page))
         report.in_org += rows.height
         notify(PageCompared(report.entity, report.in_org, expected))
         report.values_compared += rows.height * len(compared)

@@ -63,7 +63,7 @@ def test_drift_is_found_by_an_enriched_value_and_only_that_record_is_read_back(
         one.delete("Account", binned)
         one.delete("Account", by_events[1])
     requests = Requests(org.server, monkeypatch)
-    org.sync()
+    org.tick()
     found = {entry["record_id"]: entry for entry in ledger(org)}
     assert found.keys() == {several[0], moved, binned, several[2]}
     assert {entry["reason"] for entry in found.values()} == {"drift"}
