@@ -14,17 +14,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
-from sfcdc_assets.key_ranges.data_file import rows_of_files
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
 from sfcdc_assets.lake.delta.data_files import DataFile, NewFile, PackedFiles, unreadable
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.delta.written_file import write_file
+from sfcdc_assets.lake.delta.written_file import write_parts
 from sfcdc_assets.lake.errors import TableDamaged, TableNotWritten
+from sfcdc_assets.lake.maintenance.rows_in_order import RowsInOrder
 from sfcdc_assets.lake.store.object_stores import store_refusals
 from sfcdc_assets.lake.store.store_errors import no_room, reason_of
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -55,19 +53,14 @@ def write_packed(
     `schema`: that of the table without partition columns; what an older file lacks is null, and view types, as
     deltalake writes them, become plain ones. Raises `RowsMissing`.
     """
-    paths = [unquote(file.path) for file in files]
-    rows = rows_of_files(paths, schema, filesystem).to_table()
+    found = RowsInOrder(filesystem, [unquote(file.path) for file in files], schema, order)
     expected = sum(file.rows for file in files)
-    if rows.num_rows != expected:
-        raise RowsMissing(files[0].path, expected, rows.num_rows)
-    present = [(name, "ascending") for name in order if name in schema.names]
-    order_of_rows = pc.sort_indices(rows, present) if present else None
-    # Events are packed in the order in which they were landed: a sorted copy would be twice the memory.
-    if order_of_rows is not None and not np.array_equal(order_of_rows, np.arange(rows.num_rows)):
-        rows = rows.take(order_of_rows)
+    if found.rows != expected:
+        raise RowsMissing(files[0].path, expected, found.rows)
     partition = files[0].partition
     folder = "".join(f"{name}={value}/" for name, value in partition.items())
-    return write_file(filesystem, f"{folder}packed-{uuid.uuid4()}.parquet", rows, statistics_on, partition)
+    path = f"{folder}packed-{uuid.uuid4()}.parquet"
+    return write_parts(filesystem, path, schema, found.parts(), statistics_on, partition)
 
 
 FULL_BYTES = 32 * 1024 * 1024
