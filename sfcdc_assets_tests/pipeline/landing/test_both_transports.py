@@ -36,7 +36,7 @@ LAYERS = ("text_fields", "current_state", "history", "gap_reconciliation", "snap
 OF_THE_WIRE = {"payload", "replay_id", "error", "detail"}
 OF_CHANCE = {"attempts", "last_attempt_at", "last_error"}
 """Of reads that failed: the org fails so many, whoever reads."""
-OF_OUR_CLOCK = {"received_at", "_read_at", "opened_at", "healed_at", "_entry"}
+OF_OUR_CLOCK = {"received_at", "_read_at", "_asked_at", "opened_at", "healed_at", "_entry"}
 SEEDS = (2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (6, 20, 21, 22)))
 SWITCHED = (3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (9, 23, 24, 25)))
 
