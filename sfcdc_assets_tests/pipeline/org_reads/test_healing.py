@@ -112,7 +112,7 @@ def test_just_the_suspect_records_are_read_back_whatever_became_of_them(
         one.merge("Account", winner, (loser,))
     last_known = org.rows("Account")[purged]
     requests = Requests(org.server, monkeypatch)
-    org.sync()
+    org.tick()
     rows = org.rows("Account")
     expected = {changed: None, winner: None, binned: "deleted", purged: "hard_deleted", loser: "merged"}
     assert {record_id: rows[record_id]["_deleted_reason"] for record_id in expected} == expected
@@ -135,7 +135,7 @@ def test_a_batch_that_is_too_long_for_a_proxy_is_read_in_smaller_ones(
     for record_id in some(org, 7):
         gap(org, "Account", record_id, Site="one of seven")
     requests = Requests(org.server, monkeypatch)
-    org.sync()
+    org.tick()
     assert_healed(org)
     # 7 are refused, halves of 3 and 4 too; 1 and 2, 2 and 2 are given.
     assert len([path for path in requests.take_all() if RETRIEVE in path]) == 7
@@ -229,7 +229,7 @@ def test_a_read_that_is_older_than_the_events_before_it_is_not_taken_for_the_tru
     lag(1)
     changed, created, deleted = changes_that_rest_shows_late(org)
     requests = Requests(org.server, monkeypatch)
-    org.sync()
+    org.tick()
     assert len([path for path in requests.take_all() if RETRIEVE in path]) == 2
     rows = org.rows("Account")
     assert rows[changed]["Name"] == "not shown yet"

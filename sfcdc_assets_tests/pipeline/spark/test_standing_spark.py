@@ -140,7 +140,7 @@ def test_a_run_whose_spark_is_killed_at_work_does_it_again_without(
             return apply_events(spark, batches)
 
         monkeypatch.setattr(attempt, "apply_events", killed_at_first)
-        synced.sync()
+        synced.tick()
         assert doomed.process.wait(BOUND_SECONDS) == -signal.SIGKILL
     assert used == [True, False]
     synced.assert_equal_to_the_org()
