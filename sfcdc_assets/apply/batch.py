@@ -125,41 +125,31 @@ def read_batch(
     """Read the headers of a batch and find duplicates, events that are older than the entity's copies and those that
     make the entity suspect."""
     with _ONE_LARGE if read_to - after > MANY else nullcontext():
-        return _read(raw_events, entity, channel, after, up_to, read_to, older_than_copies)
-
-
-def _read(
-    raw_events: RawEvents,
-    entity: str,
-    channel: str,
-    after: int,
-    up_to: int,
-    read_to: int,
-    older_than_copies: Callable[[pl.DataFrame], OlderEvents],
-) -> Batch:
-    headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
-    if headers.num_rows == 0:
-        return Batch(after, up_to, read_to, 0, frozenset(), OlderEvents(), ())
-    frame = pl.DataFrame(headers).sort("position")
-    del headers
-    times = frame["commit_timestamp"].sort()
-    older = raw_events.headers(entity, channel, COLUMNS, after=0, up_to=after, committed=(times[0], times[-1]))
-    duplicates = second_copies(frame, pl.DataFrame(older))
-    outdated = older_than_copies(frame)
-    left_out = duplicates | outdated.certain
-    fresh = frame.filter(~pl.col("position").is_in(left_out)) if left_out else frame
-    suspects = tuple(_entity_suspects(fresh))
-    record_ids = fresh["record_ids"].explode().drop_nulls().unique()
-    times_of = frame.select("position", "commit_timestamp")
-    created = _created(fresh)
-    complete = fresh.filter(pl.col("position") <= up_to)
-    merged: tuple[NewSuspect, ...] = ()
-    if may_be_merged(entity, complete):  # keys of transactions would be a third of what a large batch takes in memory
-        keys = raw_events.headers(entity, channel, ["position", "transaction_key"], after=after, up_to=up_to)
-        merged = tuple(possibly_merged(complete.join(pl.DataFrame(keys), on="position")))
-    return Batch(
-        after, up_to, read_to, frame.height, duplicates, outdated, suspects, created, merged, record_ids, times_of
-    )
+        headers = raw_events.headers(entity, channel, _COLUMNS, after=after, up_to=read_to)
+        if headers.num_rows == 0:
+            return Batch(after, up_to, read_to, 0, frozenset(), OlderEvents(), ())
+        frame = pl.DataFrame(headers).sort("position")
+        del headers
+        times = frame["commit_timestamp"].sort()
+        older = raw_events.headers(entity, channel, COLUMNS, after=0, up_to=after, committed=(times[0], times[-1]))
+        duplicates = second_copies(frame, pl.DataFrame(older))
+        outdated = older_than_copies(frame)
+        left_out = duplicates | outdated.certain
+        fresh = frame.filter(~pl.col("position").is_in(left_out)) if left_out else frame
+        suspects = tuple(_entity_suspects(fresh))
+        record_ids = fresh["record_ids"].explode().drop_nulls().unique()
+        times_of = frame.select("position", "commit_timestamp")
+        created = _created(fresh)
+        complete = fresh.filter(pl.col("position") <= up_to)
+        merged: tuple[NewSuspect, ...] = ()
+        if may_be_merged(
+            entity, complete
+        ):  # keys of transactions would be a third of what a large batch takes in memory
+            keys = raw_events.headers(entity, channel, ["position", "transaction_key"], after=after, up_to=up_to)
+            merged = tuple(possibly_merged(complete.join(pl.DataFrame(keys), on="position")))
+        return Batch(
+            after, up_to, read_to, frame.height, duplicates, outdated, suspects, created, merged, record_ids, times_of
+        )
 
 
 def _created(headers: pl.DataFrame) -> tuple[str, ...]:

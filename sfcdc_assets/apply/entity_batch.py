@@ -14,6 +14,7 @@ from sfcdc_assets.apply.key_range_task import KeyRangeTask
 from sfcdc_assets.change_events.kinds_of_time import Unsettled
 from sfcdc_assets.change_events.raw_event_rows import RAW_EVENTS
 from sfcdc_assets.key_ranges.data_file import rows_of_files, rows_where
+from sfcdc_assets.key_ranges.frames import gathered
 from sfcdc_assets.key_ranges.key_ranges import range_numbers
 from sfcdc_assets.timeline.changes import CHANGES, RAW_COLUMNS, ChangeReader
 from sfcdc_assets.timeline.decoded_events import BYTES_AT_ONCE
@@ -73,13 +74,8 @@ class EntityBatch:
         return ChangeReader(self.events.schemas, self.task.columns, self.events.duplicates, unsettled)
 
     def changes(self, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the changes (`CHANGES`) in some of the files, with the key range of each."""
-        for rows in self._gathered(paths):
-            yield self._with_range(self._reader.read(rows))
-
-    def _gathered(self, paths: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the rows of `raw_events` in the files, those of small files together: to decode some takes as long as
-        to decode many."""
+        """Yield the changes (`CHANGES`) in some of the files, with the key range of each. Events of small files are
+        decoded together: to decode some takes as long as to decode many."""
         events = self.events
         wanted = (
             (pc.field("channel") == events.channel)
@@ -87,15 +83,9 @@ class EntityBatch:
             & (pc.field("position") <= events.up_to)
         )
         source = rows_of_files(paths, RAW_EVENTS, events.filesystem)
-        some: list[pa.RecordBatch] = []
-        for rows in rows_where(source, wanted, RAW_COLUMNS, EVENTS_AT_ONCE):
-            some += [rows] if rows.num_rows else []
-            is_many = sum(each.num_rows for each in some) >= EVENTS_AT_ONCE
-            if is_many or sum(each.nbytes for each in some) >= BYTES_AT_ONCE:
-                yield pa.Table.from_batches(some)
-                some = []
-        if some:
-            yield pa.Table.from_batches(some)
+        found = rows_where(source, wanted, RAW_COLUMNS, EVENTS_AT_ONCE)
+        for rows in gathered((pa.Table.from_batches([each]) for each in found), EVENTS_AT_ONCE, BYTES_AT_ONCE):
+            yield self._with_range(self._reader.read(rows))
 
     def _with_range(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         numbers = range_numbers(self.task.key_ranges, changes.column("record_id").to_pylist())

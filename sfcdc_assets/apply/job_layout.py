@@ -92,4 +92,4 @@ class Placement:
     def key_of(self, number: int, key_range: int) -> int:
         """Return the partition key of an entity's key range. What could not be read is of no range: it may go to the
         first one's task."""
-        return int(self.keys[number][max(0, key_range)])
+        return self.keys[number][max(0, key_range)]

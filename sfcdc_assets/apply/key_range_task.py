@@ -81,39 +81,53 @@ class KeyRangeTask:
         by_number = {key_range.number: key_range for key_range in self.key_ranges}
         key_range = by_number[table.column("key_range")[0].as_py()]
         changes = arrow_frame(table.cast(CHANGES)).filter(pl.col("record_id").is_not_null())
+        schema = current_state_schema(self.columns)
         reads = list(self._org_reads(key_range))
         concerned = self._concerned(changes, reads)
-        schema = current_state_schema(self.columns)
         parts = [_Part.read(self.filesystem, each, schema, concerned) for each in key_range.parts(concerned)]
         taken = pl.concat([empty_rows(schema), *(part.taken for part in parts)], rechunk=False)
         some = followed_at_once(key_range, changes["record_id"], max(1, FOLLOWED_CELLS // len(self.columns)))
-        return self._written(key_range, parts, [self._followed(each, taken, changes, reads) for each in some])
+        if len(some) == 1:
+            return self._written(key_range, parts, [self._followed(key_range, taken, changes, reads)])
+        return self._written(key_range, parts, [self._part_followed(each, taken, changes, reads) for each in some])
+
+    def _part_followed(
+        self,
+        part: KeyRange,
+        taken: pl.DataFrame,
+        changes: pl.DataFrame,
+        reads: Sequence[tuple[OrgRead, pl.DataFrame]],
+    ) -> _Followed:
+        """Follow those of a part of the key range. Their rows keep their own texts alone: as polars has filtered them
+        they would go on holding those of all versions."""
+        within = is_within(part)
+        found = self._followed(
+            part,
+            taken.filter(within),
+            changes.filter(is_within(part, "record_id")),
+            [(org_read, read.filter(within)) for org_read, read in reads],
+        )
+        return replace(found, rows=arrow_frame(found.rows.to_arrow().cast(current_state_schema(self.columns))))
 
     def _followed(
         self,
         key_range: KeyRange,
-        rows: pl.DataFrame,
+        taken: pl.DataFrame,
         changes: pl.DataFrame,
         reads: Sequence[tuple[OrgRead, pl.DataFrame]],
     ) -> _Followed:
-        """Follow the records of a part of the task's key range, and write what is not held until its end."""
-        within = is_within(key_range)
-        taken = rows.filter(within)
+        """Follow the records, and write what is not held until the task's end."""
         timeline = Timeline(self.columns, taken, self.batch, self.perhaps_older, self.read_already)
         if self.roll_back_to is not None:
             superseded = read_rows(self.history, key_range.versions, key_range, history_schema(self.columns))
             timeline.roll_back(self.roll_back_to, superseded)
-        timeline.take(
-            changes.filter(is_within(key_range, "record_id")),
-            [(org_read, read.filter(within)) for org_read, read in reads],
-            self.up_to,
-        )
+        timeline.take(changes, reads, self.up_to)
         if self.suspect_before is not None:
             timeline.suspect_before(self.suspect_before)
         versions = timeline.superseded.sort("Id", "_position").to_arrow().cast(history_schema(self.columns))
         texts = self._once(timeline.new_texts, key_range).sort("record_id", "position").to_arrow().cast(TEXT_FIELDS)
         return _Followed(
-            _compact(with_batches(taken, timeline.rows, self.batch), current_state_schema(self.columns)),
+            with_batches(taken, timeline.rows, self.batch),
             timeline.changed,
             write_files(versions, self.history, self.token),
             write_files(texts, self.texts, self.token),
@@ -191,11 +205,6 @@ def followed_at_once(key_range: KeyRange, record_ids: pl.Series, most: int) -> l
         replace(key_range, lower=lower, upper=upper)
         for lower, upper in zip(lowers, [*lowers[1:], key_range.upper], strict=True)
     ]
-
-
-def _compact(rows: pl.DataFrame, schema: pa.Schema) -> pl.DataFrame:
-    """Return the rows with their own texts alone: those that polars filters go on holding the texts of all others."""
-    return arrow_frame(rows.to_arrow().cast(schema))
 
 
 @dataclass(frozen=True)

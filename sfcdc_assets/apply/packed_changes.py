@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfcdc_assets.apply.job_layout import PACKED_CHANGES, Placement
+from sfcdc_assets.key_ranges.frames import gathered
 from sfcdc_assets.timeline.changes import CHANGES
 
 AT_ONCE = 32_000_000
@@ -22,8 +23,8 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 def packed(placement: Placement, number: int, changes: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the changes (`CHANGES`) of an entity by its number in the job, packed (`PACKED_CHANGES`)."""
-    for gathered in _gathered(changes):
-        for key_range, of_range in _by_key_range(gathered):
+    for table in gathered((pa.Table.from_batches([each]) for each in changes), size=AT_ONCE):
+        for key_range, of_range in _by_key_range(table):
             row = {
                 "partition_key": placement.key_of(number, key_range),
                 "entity": number,
@@ -34,20 +35,8 @@ def packed(placement: Placement, number: int, changes: Iterable[pa.RecordBatch])
 
 
 def unpacked(rows: pa.Table) -> pa.Table:
-    """Return the changes (`CHANGES`) of packed ones, in any order. Their values stay where they were received."""
+    """Return the changes (`CHANGES`) of packed ones, in any order."""
     return pa.concat_tables([pa.ipc.open_stream(value.as_buffer()).read_all() for value in rows.column("changes")])
-
-
-def _gathered(changes: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield them in tables of about `AT_ONCE` bytes, or what there is."""
-    some: list[pa.RecordBatch] = []
-    for each in changes:
-        some.append(each)
-        if sum(batch.nbytes for batch in some) >= AT_ONCE:
-            yield pa.Table.from_batches(some, CHANGES)
-            some = []
-    if some:
-        yield pa.Table.from_batches(some, CHANGES)
 
 
 def _by_key_range(changes: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -120,8 +120,8 @@ class ChangeReader:
 def _of_records(record_ids: pa.ListArray, events: pa.Table) -> pa.RecordBatch:
     """One row for each record that an event names, beside what there is to say of the event."""
     ids, of_event = pc.list_flatten(record_ids), pc.list_parent_indices(record_ids)
-    named = _name_one_record(ids)
-    if not pc.all(named, min_count=0).as_py():
+    if pl.DataFrame({"id": ids}).select(may_name_more(pl.col("id")).any()).item():
+        named = pa.array([names_one_record(record_id) for record_id in ids.to_pylist()], pa.bool_())
         ids, of_event = ids.filter(named), of_event.filter(named)
     if not np.array_equal(of_event.to_numpy(), np.arange(len(record_ids))):
         events = events.take(of_event)
@@ -143,11 +143,3 @@ def names_one_record(record_id: str) -> bool:
 def may_name_more(record_id: pl.Expr) -> pl.Expr:
     """Return whether `names_one_record` has to be asked: of most ids it has not."""
     return record_id.str.ends_with("*") | record_id.str.starts_with(_EMPTY_ID_BEGINS)
-
-
-def _name_one_record(record_ids: pa.Array) -> pa.Array:
-    """Return of many whether they name one record."""
-    whole = pc.or_(pc.ends_with(record_ids, "*"), pc.starts_with(record_ids, _EMPTY_ID_BEGINS))
-    if pc.any(whole, min_count=0).as_py():
-        return pa.array([names_one_record(record_id) for record_id in record_ids.to_pylist()], pa.bool_())
-    return pc.invert(whole)

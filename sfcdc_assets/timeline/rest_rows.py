@@ -21,9 +21,10 @@ from sfcdc_assets.timeline.read_rows import read_schema
 MODIFIED = Column("SystemModstamp", ColumnType.TIMESTAMP, salesforce_type="datetime")
 MERGED_INTO = Column("MasterRecordId", ColumnType.STRING, salesforce_type="reference")
 
-_ANY, _TIME = "anyType", "time"
+_ANY = "anyType"
 """A value of any type is a text in its column: a number as Bulk API 2.0 writes it, which says no more than the text."""
-_CONVERTED_TEXTS = (_ANY, _TIME)
+_TIME = "time"
+"""A time of day is one without the Z that REST writes."""
 
 
 def typed_rows(
@@ -111,7 +112,7 @@ def rest_array(column: Column, values: Sequence[Any], source: str) -> pa.Array:
 
 def _plain(column: Column, values: Sequence[Any]) -> pa.Array:
     kind = plain_arrow_type(column)
-    if column.plain_type is ColumnType.STRING and column.salesforce_type not in _CONVERTED_TEXTS:
+    if column.plain_type is ColumnType.STRING and column.salesforce_type not in (_ANY, _TIME):
         with suppress(ValueError, TypeError):  # one of them is no text, or none that UTF-8 can hold
             return pa.array(values, kind)
     return pa.array([_typed(column, value) for value in values], kind)
