@@ -72,8 +72,8 @@ class ApplyListener:
         """Note that an entity's batch was committed, in the thread that did it, beside the commits of others: what is
         read of the tables through their handles costs nobody time."""
 
-    def cut(self, cut: Cut) -> None:
-        """Note that the run reached a new cut."""
+    def cut(self, cut: Cut, before: Cut | None) -> None:
+        """Note that the run reached a new cut, and which was the newest of its channel until then."""
 
 
 class CatchUp:
@@ -214,7 +214,7 @@ class CatchUp:
         for channel, (position, through_ms) in self._drained.items():
             noted = note_cut(self._warehouse, self._known, channel, position, through_ms, lacking)
             if noted.cut is not None:
-                self._listener.cut(noted.cut)
+                self._listener.cut(noted.cut, noted.before)
         for error in stopped.values():
             raise error
 

@@ -49,11 +49,13 @@ AHEAD = "read from the org later than the stream is landed"
 class CutNoted:
     """`cut`: the cut that was added, if it is new. `rows_are_ahead`: there is none yet, or one in which an entity lags,
     because a table holds a row that was read from the org later than the stream is known to be landed; time alone mends
-    it. `is_unproven`: `cut` is the channel's first, of tables that were not waited for."""
+    it. `is_unproven`: `cut` is the channel's first, of tables that were not waited for. `before`: the channel's newest
+    cut until then."""
 
     cut: Cut | None
     rows_are_ahead: bool = False
     is_unproven: bool = False
+    before: Cut | None = None
 
 
 def note_cut(
@@ -134,7 +136,7 @@ def note_cut_of(
     )
     if newest is not None and all(why.values()) and (newest.tables, newest.lagging) == (cut.tables, cut.lagging):
         return CutNoted(None, rows_are_ahead=bool(ahead))
-    return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven)
+    return CutNoted(cut if add_cut(warehouse, cut, now) else None, bool(ahead), is_unproven, newest)
 
 
 @dataclass(frozen=True)

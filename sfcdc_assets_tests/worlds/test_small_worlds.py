@@ -17,6 +17,7 @@ from sfcdc_assets.lake.tables.entity_checkpoint import Checkpoint
 from sfcdc_assets.streams.resume import StreamProgress
 from sfcdc_assets.timeline import resolve, timeline
 from sfcdc_assets.timeline.timeline import Timeline
+from sfcdc_assets_tests.documentation import ROOT
 from sfcdc_assets_tests.worlds import landing_worlds, memory_tables
 from sfcdc_assets_tests.worlds.__main__ import main
 from sfcdc_assets_tests.worlds.bounds import Bound
@@ -52,7 +53,7 @@ def test_fewer_worlds_than_asked_for_are_a_failure(capsys: pytest.CaptureFixture
 
 def test_the_command_runs_in_processes_which_cannot_import_what_stands_in_its_own_module() -> None:
     command = [sys.executable, "-m", "sfcdc_assets_tests.worlds", "--length", "1", "--worlds", "1", "--schedules", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^[\d,]{2,} worlds, [\d,]+ per second of CPU$", done.stdout, re.MULTILINE)
 

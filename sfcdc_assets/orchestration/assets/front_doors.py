@@ -114,53 +114,40 @@ def _links(settings: Settings, entity: str) -> dict[str, dg.MetadataValue]:
 
 @dataclass
 class UnreportedDoors:
-    """What cuts have brought of entities and is not reported: of each the newest cut with a batch of it."""
+    """What cuts have brought of entities and is not reported: of each the newest cut that moved it."""
 
     assets: OrgAssets
+    instance: dg.DagsterInstance
     pace: Pace = field(default_factory=Pace)
-    _moved: set[str] = field(default_factory=set)
     _cuts: dict[str, Cut] = field(default_factory=dict)
 
-    def moved(self, entity: str) -> None:
-        """Note that a batch of the entity was committed; the next cut has it, unless the entity lags."""
-        self._moved.add(entity)
-
-    def cut(self, cut: Cut) -> None:
-        """Note that a cut was reached."""
-        lagging = {each.entity for each in cut.lagging}
-        for entity in [each for each in self._moved if each not in lagging]:
-            if current_state.name_of(entity) in cut.tables:
-                self._moved.discard(entity)
+    def cut(self, cut: Cut, before: Cut | None = None) -> None:
+        """Note that a cut was reached, after `before`: of the entities that it moved, whichever run committed them.
+        Without `before`: of all that it has."""
+        for entity in _entities_of(cut):
+            name = current_state.name_of(entity)
+            has_moved = before is None or before.lag_of(entity) or before.tables.get(name) != cut.tables[name]
+            if has_moved and cut.lag_of(entity) is None:
                 self._cuts[entity] = cut
 
     def take(self, warehouse: Warehouse, *, at_once: bool) -> list[dg.AssetMaterialization]:
-        """Return what is due; `at_once`: all of it."""
+        """Return what is due; `at_once`: all of it. A batch that was reported is not: upkeep moves tables too."""
         due = [entity for entity in self._cuts if at_once or self.pace.is_due(entity, EVERY_SECONDS)]
+        doors, events = FrontDoors(self.assets, warehouse), []
+        known = _reported(self.instance, [self.assets.keys.of_entity(entity) for entity in due]) if due else {}
         for entity in due:
-            self.pace.reported(entity)
-        doors, taken = FrontDoors(self.assets, warehouse), [(entity, self._cuts.pop(entity)) for entity in due]
-        return [event for entity, cut in taken if (event := doors.report(entity, cut))]
+            cut = self._cuts.pop(entity)
+            version, batch = known.get(self.assets.keys.of_entity(entity), (None, None))
+            event = doors.report(entity, cut) if version != cut.tables[current_state.name_of(entity)] else None
+            if event is not None and event.metadata[_BATCH].value != batch:
+                self.pace.reported(entity)
+                events.append(event)
+        return events
 
 
-def unreported_doors(
-    assets: OrgAssets, instance: dg.DagsterInstance, warehouse: Warehouse, cut: Cut
-) -> list[dg.AssetMaterialization]:
-    """Return the reports of entities whose batch in a cut is not the one that was reported last: of cuts that no run
-    has reached."""
-    lagging = {each.entity for each in cut.lagging}
+def _entities_of(cut: Cut) -> list[str]:
     layer = f"{current_state.LAYER}/"
-    entities = [name.removeprefix(layer) for name in cut.tables if name.startswith(layer)]
-    known = _reported(instance, [assets.keys.of_entity(entity) for entity in entities])
-    doors, events = FrontDoors(assets, warehouse), []
-    for entity in entities:
-        name, key = current_state.name_of(entity), assets.keys.of_entity(entity)
-        version, batch = known.get(key, (None, None))
-        if entity in lagging or version == cut.tables[name]:
-            continue
-        event = doors.report(entity, cut)
-        if event is not None and event.metadata[_BATCH].value != batch:
-            events.append(event)
-    return events
+    return [name.removeprefix(layer) for name in cut.tables if name.startswith(layer)]
 
 
 def _reported(

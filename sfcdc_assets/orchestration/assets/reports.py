@@ -77,7 +77,7 @@ class RunReports(ApplyListener):
         self._without_asset = without_asset
         self._within_seconds = CALM_SECONDS
         self._pace = Pace()
-        self._doors = UnreportedDoors(assets)
+        self._doors = UnreportedDoors(assets, instance)
         self._landed: dict[str, HeldLandings] = {}
         self._batches: dict[str, HeldBatches] = {}
         self._left_out: dict[str, tuple[HeldBatches, list[dg.AssetKey]]] = {}
@@ -133,14 +133,13 @@ class RunReports(ApplyListener):
         batch = HeldBatches.of(applied)
         kinds = (report.inserted, report.updated, report.deleted)
         notify(BatchApplied(report.entity, *kinds, batch.lag, report.suspects_healed))
-        self._doors.moved(report.entity)
         held = self._batches.get(report.entity)
         self._batches[report.entity] = batch if held is None else held.and_then(batch)
 
-    def cut(self, cut: Cut) -> None:
+    def cut(self, cut: Cut, before: Cut | None) -> None:
         """Add a materialization of the cuts: the newest stands for those that were not reported."""
         self._cuts[cut.channel] = cut
-        self._doors.cut(cut)
+        self._doors.cut(cut, before)
 
     def _take(self, *, at_once: bool, of_all: bool) -> list[Event]:
         events: list[Event] = []

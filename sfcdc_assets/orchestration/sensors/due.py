@@ -23,7 +23,7 @@ from sfcdc_assets.landing.payload_retention import seen_by_retention
 from sfcdc_assets.landing.poll_timeouts import TICK, PollTimeouts
 from sfcdc_assets.landing.run_lander import Reading
 from sfcdc_assets.orchestration.assets.column_reports import with_new_columns
-from sfcdc_assets.orchestration.assets.front_doors import unreported_doors
+from sfcdc_assets.orchestration.assets.front_doors import UnreportedDoors
 from sfcdc_assets.orchestration.assets.layer_metadata import channel_materialization
 from sfcdc_assets.orchestration.assets.materializations import cut_materialization, raw_events_materializations
 from sfcdc_assets.orchestration.assets.reports import Event
@@ -220,7 +220,9 @@ def _of_cuts(assets: OrgAssets, instance: dg.DagsterInstance, opened: OpenChanne
         events = [cut_materialization(assets.keys, warehouse, last_look.cut)]
     cut = last_look.cut or (latest_cut(warehouse, opened.channel) if looks_back else None)
     if cut is not None:
-        events += unreported_doors(assets, instance, warehouse, cut)
+        doors = UnreportedDoors(assets, instance)
+        doors.cut(cut)
+        events += doors.take(warehouse, at_once=True)
     return [with_new_columns(instance, event) for event in events]
 
 

@@ -417,7 +417,7 @@ def test_a_cut_of_which_the_report_failed_is_reported_by_the_next_tick(
         raise RuntimeError("database is locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfcdc_assets.orchestration.sensors.due.unreported_doors", locked)
+        patch.setattr("sfcdc_assets.orchestration.sensors.due.UnreportedDoors", locked)
         with pytest.raises(RuntimeError, match="locked"):
             server.ticks_and_runs(100)
     assert materialized_cuts(server.ticks_and_runs(60)) == 1
