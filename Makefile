@@ -44,6 +44,7 @@ soak: java .venv/prepared .venv/extra-dev .venv/extra-deploy .venv/extra-peers
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.simulation.whole_org_month --minutes $(MINUTES)
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.apply.large_transaction
 	$(BIN)/python -m sfcdc_assets_tests.pipeline.simulation.busy_day
+	$(BIN)/python -m sfcdc_assets_tests.pipeline.simulation.daemon_day
 	$(BIN)/python -m sfcdc_assets_tests.soak --minutes $(MINUTES)
 
 # docs/proof.md: each parser of bytes from outside, fuzzed; mutants of the pure core.

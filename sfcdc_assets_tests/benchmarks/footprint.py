@@ -63,10 +63,10 @@ _MB = 1024 * 1024
 @dataclass
 class Taken:
     """What a command and all below it were seen to hold and take. `memory`: MB by part, a number a sample, of what is
-    its own (a page that several processes share counts once); `cpu`: seconds; `seconds`: for how long."""
+    its own (a page that several processes share counts once); `cpu`: seconds by part; `seconds`: for how long."""
 
     memory: dict[str, list[float]] = field(default_factory=dict)
-    cpu: float = 0.0
+    cpu: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -76,9 +76,14 @@ class Taken:
         return [sum(each[number] for each in self.memory.values()) for number in range(length)]
 
     @property
+    def shares(self) -> Mapping[str, float]:
+        """Percent of a core, by part."""
+        return {part: 100 * seconds / self.seconds for part, seconds in self.cpu.items()}
+
+    @property
     def share(self) -> float:
         """Percent of a core."""
-        return 100 * self.cpu / self.seconds
+        return sum(self.shares.values())
 
 
 def measure(quick: bool) -> Sequence[Figure]:
@@ -102,6 +107,7 @@ def measure(quick: bool) -> Sequence[Figure]:
         flat("`sfcdc dev`, an event a second, at the end of the time", busy.total),
         Figure("`sfcdc dev`, idle", "% of a core", [idle.share], {"Dagster, an empty location": [alone.share]}),
         Figure("idle, beyond what Dagster takes", "% of a core", [idle.share - alone.share], goal=Goal(1)),
+        *(Figure(f"of this: {part}", "% of a core", [share]) for part, share in sorted(idle.shares.items())),
         Figure("`sfcdc dev`, an event a second", "% of a core", [busy.share]),
         Figure("the small form, an event a second", "MB", small.total, goal=Goal(1_000)),
         Figure("the small form, an event a second", "% of a core", [small.share]),
@@ -197,17 +203,18 @@ def _watch(process: psutil.Process, seconds: float, traffic: TrafficGenerator | 
                 earlier.append(sizes[part])
             samples += 1
         time.sleep(1.0)
-    taken.seconds, taken.cpu = time.monotonic() - began, _cpu(process) - before
+    taken.seconds, after = time.monotonic() - began, _cpu(process)
+    taken.cpu = {part: seconds - before.get(part, 0.0) for part, seconds in after.items()}
     return taken
 
 
-def _cpu(process: psutil.Process) -> float:
-    """Seconds of a process and all below it; those that have ended are with their parents."""
-    found = 0.0
+def _cpu(process: psutil.Process) -> Mapping[str, float]:
+    """Seconds of a process and all below it, by part; those that have ended are with their parents."""
+    found = Counter[str]()
     for each in _all(process):
         with suppress(psutil.NoSuchProcess):
             times = each.cpu_times()
-            found += times.user + times.system + times.children_user + times.children_system
+            found[_part(each)] += times.user + times.system + times.children_user + times.children_system
     return found
 
 

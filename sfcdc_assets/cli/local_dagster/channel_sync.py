@@ -66,7 +66,7 @@ class ChannelSync:
         failed_before = bool(self.turns and self.turns[-1].failures)
         self.turns.append(turn)
         settled = until_settled(self._settings.settle_seconds, NOW)
-        has_settled = timeouts.quiet >= settled.quiet
+        has_settled = timeouts.quiet >= settled.quiet or not turn.is_open
         if has_settled:
             self._only_events = self._only_events + 1 if turn.jobs and SNAPSHOT not in turn.jobs else 0
         if not self._until_caught_up:

@@ -62,6 +62,8 @@ class Turn:
     """The run of another process that has what is due."""
     damaged: tuple[SfcdcError, ...] = ()
     """Why tables of some entities cannot be read, whatever else was done."""
+    is_open: bool = False
+    """Whether more of the last transaction may come."""
 
     @property
     def all_failures(self) -> tuple[SfcdcError, ...]:
@@ -111,7 +113,14 @@ def look_and_run(instance: dg.DagsterInstance, read: ChannelRead, early: EarlySp
         )
     damaged = tuple(last_look.damaged.values())
     return Turn(
-        read.channel, said, tuple(jobs), tuple(failures), owes_cut, waits_for=last_look.waits_for, damaged=damaged
+        read.channel,
+        said,
+        tuple(jobs),
+        tuple(failures),
+        owes_cut,
+        waits_for=last_look.waits_for,
+        damaged=damaged,
+        is_open=reading.report.position > reading.report.complete_position,
     )
 
 

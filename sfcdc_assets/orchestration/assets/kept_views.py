@@ -9,6 +9,7 @@ import dagster as dg
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs.failed_runs import IN_VAIN, seconds_after_failures
 from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.sensors.instance_of_ticks import instance_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.sql.kept_views import are_kept, keep_views, stand
 
@@ -65,10 +66,10 @@ def build_kept_views(assets: OrgAssets) -> dg.Definitions:
         if found is None:
             return dg.SkipReason("There is no cut yet.")
         if found == context.cursor:
-            failed = _failed(context.instance, job.name)
+            failed = _failed(instance_of(context), job.name)
             if failed is None:
                 return dg.SkipReason("The views are of the newest cut.")
-            if seconds_after_failures(context.instance, job.name, AGAIN_SECONDS, AGAIN_SECONDS) > 0:
+            if seconds_after_failures(instance_of(context), job.name, AGAIN_SECONDS, AGAIN_SECONDS) > 0:
                 return dg.SkipReason(f"The views could not be written (run {failed.dagster_run.run_id[:8]}).")
             return dg.RunRequest(run_key=f"{found} after {failed.dagster_run.run_id}")
         context.update_cursor(found)

@@ -21,6 +21,7 @@ from sfcdc_assets.orchestration.jobs.run_config import SNAPSHOT, SYNC
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.sensors.due import due
 from sfcdc_assets.orchestration.sensors.entities_since_load import with_entities_since_load
+from sfcdc_assets.orchestration.sensors.instance_of_ticks import instance_of
 from sfcdc_assets.orchestration.sensors.open_channel import OpenChannel
 from sfcdc_assets.orchestration.sensors.open_channels import OpenChannels
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
@@ -78,7 +79,7 @@ def build_channel_sensor(
         with unanswered_at_most(UnansweredTime(REST_SECONDS)):
             opened = OPEN_CHANNELS.of(channel, warehouse, settings, partial(assets.connect, warehouse), assets.begins)
             try:
-                result = tick(assets, context.instance, channel, opened, TICK, context.log.warning)
+                result = tick(assets, instance_of(context), channel, opened, TICK, context.log.warning)
             except OF_THE_LOGIN:
                 OPEN_CHANNELS.drop(channel, assets.begins)
                 raise

@@ -13,6 +13,7 @@ from sfcdc_assets.notices.reporting_round import report_news, subscribers_of
 from sfcdc_assets.orchestration.assets.entity_failures import reportable_reason
 from sfcdc_assets.orchestration.jobs import ours
 from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.sensors.instance_of_ticks import instance_of
 from sfcdc_assets.settings.setting_values import as_set_here
 
 NAME = "send_notices"
@@ -55,7 +56,7 @@ def failed_runs(
 ) -> tuple[list[Notice], int]:
     """Return the runs of this code location that failed since the cursor, and the cursor for the next time: the id of
     the last event that was looked at. Without a cursor nothing that was before is reported."""
-    instance = context.instance
+    instance = instance_of(context)
     if context.cursor is None:
         newest = instance.fetch_run_status_changes(DagsterEventType.RUN_FAILURE, limit=1).records
         return [], newest[0].storage_id if newest else 0

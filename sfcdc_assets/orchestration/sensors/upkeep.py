@@ -9,6 +9,7 @@ from sfcdc_assets.orchestration.jobs import formulas, packing
 from sfcdc_assets.orchestration.jobs.event_log import Ours
 from sfcdc_assets.orchestration.jobs.lost_runs import end_lost_runs
 from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.orchestration.sensors.instance_of_ticks import instance_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.settings.setting_values import as_set_here
 
@@ -30,7 +31,7 @@ def build_packing_sensor(assets: OrgAssets, job: dg.JobDefinition) -> dg.SensorD
     def pack_when_many(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         """Request a run where there are many small files. Starts no Spark and makes no API calls."""
         days = assets.settings().payload_retention_days
-        reason = packing.why_not_packed(assets, context.instance, assets.warehouse(), days)
+        reason = packing.why_not_packed(assets, instance_of(context), assets.warehouse(), days)
         return dg.SkipReason(reason) if reason is not None else dg.RunRequest()
 
     return pack_when_many
@@ -51,7 +52,7 @@ def build_formula_sensor(assets: OrgAssets, job: dg.JobDefinition) -> dg.SensorD
     )
     def read_formulas_when_due(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         """Request a run where an entity is due. Starts no Spark and makes no API calls."""
-        reason = formulas.why_not_read(assets, context.instance, assets.warehouse(), assets.settings())
+        reason = formulas.why_not_read(assets, instance_of(context), assets.warehouse(), assets.settings())
         return dg.SkipReason(reason) if reason is not None else dg.RunRequest()
 
     return read_formulas_when_due
@@ -71,7 +72,7 @@ def build_lost_runs_sensor(assets: OrgAssets, jobs: Iterable[str]) -> dg.SensorD
     )
     def end_lost_runs_soon(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         """Look at the notes of all runs of ours that count as at work. Starts no Spark and makes no API calls."""
-        ended = end_lost_runs(context.instance, assets.warehouse(), ours)
+        ended = end_lost_runs(instance_of(context), assets.warehouse(), ours)
         if not ended:
             return dg.SkipReason("Every run at work lives.")
         names = ", ".join(f"{run.run_id[:8]} of {run.job_name}" for run in ended)
