@@ -11,11 +11,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin
+from dagster._grpc.impl import get_external_sensor_execution
 
-from sfcdc_assets.definitions import ASSETS
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.lake.delta.handles import Handles
 from sfcdc_assets.orchestration.jobs import SYNC
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
+from sfcdc_assets.orchestration.sensors.instance_of_ticks import close_instances
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
 from sfcdc_assets_tests.benchmarks.stage import Figure, Goal, Stage, WrongAnswer
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers
@@ -51,6 +56,7 @@ def measure(quick: bool) -> Sequence[Figure]:
                 if is_plan:
                     raise WrongAnswer("two ticks without news, a second apart, planned both")
                 between.append(spent)
+            in_dagster = _ms_in_dagster(Path(folder) / "home", rounds=2 if quick else 30)
             weather.update(1)
             asked = [request.job_name for each in server.ticks(20) for request in each.run_requests or ()]
             if asked[:1] != [ASSETS.name(SYNC)]:
@@ -62,6 +68,9 @@ def measure(quick: bool) -> Sequence[Figure]:
         Figure("a tick between two of these", "CPU ms", between, goal=Goal(50)),
         Figure(f"a tick that plans all the same, each {MEMBERS_SECONDS:.0f} s", "CPU ms", plans, goal=Goal(50)),
         Figure("tables opened by one that asks", "tables", opens, goal=Goal(0)),
+        Figure(
+            "a sensor without work, as Dagster evaluates it in the code server", "CPU ms", in_dagster, goal=Goal(20)
+        ),
     ]
 
 
@@ -77,6 +86,23 @@ def _ms_of_tick(server: CodeServer, seconds: float) -> tuple[float, bool]:
     if not reason.startswith("0 events landed") or not (is_plan or reason.endswith("nothing has changed.")):
         raise WrongAnswer(f"a tick without news found something: {reason}")
     return spent * 1000, is_plan
+
+
+def _ms_in_dagster(home: Path, rounds: int) -> list[float]:
+    """CPU milliseconds of evaluations after the first one, with Dagster's own storage: of the sensor that looks for
+    lost runs, of which there are none."""
+    home.mkdir()
+    ref, repository, spent = InstanceRef.from_dir(str(home)), defs.get_repository_def(), []
+    for _ in range(rounds + 1):
+        begun = time.process_time()
+        found = get_external_sensor_execution(
+            repository, RegisteredCodeLocationOrigin("here"), ref, ASSETS.name("end_lost_runs"), *[None] * 5
+        )
+        spent.append((time.process_time() - begun) * 1000)
+        if not isinstance(found, SensorExecutionData) or found.skip_message != "Every run at work lives.":
+            raise WrongAnswer(f"the sensor of lost runs found something: {found}")
+    close_instances()
+    return spent[1:]
 
 
 def _count_opens(patch: pytest.MonkeyPatch) -> list[str]:

@@ -28,9 +28,7 @@ def _closed() -> Iterator[None]:
     close_instances()
 
 
-def test_an_instance_is_opened_once_for_all_ticks_of_a_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_instance_is_opened_once_for_all_ticks_of_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, open_one = [], dg.DagsterInstance.from_ref
     monkeypatch.setattr(dg.DagsterInstance, "from_ref", lambda ref: opened.append(ref) or open_one(ref))
     first, second = stored_in(tmp_path / "first"), stored_in(tmp_path / "second")
