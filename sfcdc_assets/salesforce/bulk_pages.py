@@ -15,6 +15,7 @@ from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.salesforce.bulk_csv import read_page
 from sfcdc_assets.salesforce.bulk_query import BulkJob
 from sfcdc_assets.salesforce.errors import BulkJobGone, RequestRefused, UnexpectedAnswer
+from sfcdc_assets.salesforce.gzip_body import body_of
 from sfcdc_assets.salesforce.session import OrgSession
 
 MOST_PAGE_BYTES = 64 * 1024 * 1024
@@ -108,7 +109,7 @@ def _spool(response: requests.Response, spool: IO[bytes], max_bytes: int) -> Non
     spool.seek(0)
     spool.truncate()
     with response:
-        for chunk in response.iter_content(_CHUNK_BYTES):
+        for chunk in body_of(response, _CHUNK_BYTES):
             spool.write(chunk)
             if spool.tell() > max_bytes:
                 raise _PageTooLarge

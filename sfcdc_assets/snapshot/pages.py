@@ -86,7 +86,14 @@ def page_table(rows: pa.Table, fields: Collection[str], columns: Sequence[Column
             # 10:15:30.000Z here, without Z in our tables
             values = pc.utf8_rtrim(rows[name], characters="Z") if name in times else rows[name]
             arrays.append(hashed_array(hashed[field.name], values) if field.name in hashed else values)
-    return pa.table(arrays, schema=schema).sort_by(ID)
+    page = pa.table(arrays, schema=schema)
+    return page if _is_sorted(page.column(ID)) else page.sort_by(ID)
+
+
+def _is_sorted(ids: pa.ChunkedArray) -> bool:
+    """Return whether the Ids are in order. Most pages' are: the org reads an object by them. To take the rows of a page
+    in another order is a tenth of what reading it costs."""
+    return pc.all(pc.less_equal(ids.slice(0, max(0, len(ids) - 1)), ids.slice(1)), min_count=0).as_py() is True
 
 
 MOST_ROWS_PER_PAGE = 25_000
