@@ -1,7 +1,7 @@
 """The Dagster instance of the ticks of a process, opened once.
 
 Dagster opens one for each tick that asks for it (`SensorEvaluationContext.instance`), and each time reads all of its
-schema's migrations to see whether the databases are up to date: 40 ms of a core, several times as much as all else that
+schema's migrations to see whether the databases are up to date: 50 ms of a core, several times as much as all else that
 a tick without news does, every five seconds. Dagster's daemon and its webserver keep theirs as well.
 """
 
