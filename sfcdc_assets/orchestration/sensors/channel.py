@@ -73,13 +73,16 @@ def build_channel_sensor(
         ),
     )
     def poll(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        def warn(line: str) -> None:
+            context.log.warning(line)  # asked for only now: the log opens an instance of its own
+
         warehouse, settings = assets.warehouse(), assets.settings()
         if has_changes:
             OWN_SPARK.look(settings)  # first of all: it starts while the channel is read
         with unanswered_at_most(UnansweredTime(REST_SECONDS)):
             opened = OPEN_CHANNELS.of(channel, warehouse, settings, partial(assets.connect, warehouse), assets.begins)
             try:
-                result = tick(assets, instance_of(context), channel, opened, TICK, context.log.warning)
+                result = tick(assets, instance_of(context), channel, opened, TICK, warn)
             except OF_THE_LOGIN:
                 OPEN_CHANNELS.drop(channel, assets.begins)
                 raise

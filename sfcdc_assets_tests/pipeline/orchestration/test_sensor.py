@@ -9,14 +9,17 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import dagster as dg
 import pytest
-from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.definitions.sensor_definition import SensorEvaluationContext, SensorExecutionData
+from dagster._core.instance.ref import InstanceRef
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS
+from sfcdc_assets.definitions import ASSETS, defs
 from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.orchestration.assets.front_doors import WITHOUT_ASSET_TAG
@@ -24,6 +27,7 @@ from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
+from sfcdc_assets.orchestration.sensors.instance_of_ticks import close_instances
 from sfcdc_assets.orchestration.sensors.open_channels import FORGOTTEN_SECONDS
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.errors import LoginRefused, SessionExpired
@@ -274,3 +278,17 @@ def armed_once_events_flow(pipeline: EmulatedPipeline, fault: Fault) -> Iterator
     finally:
         over.set()
         watcher.join(BOUND_SECONDS)
+
+
+def test_ticks_without_news_open_one_instance_in_all(
+    synced: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    ref, opened, open_one = InstanceRef.from_dir(str(tmp_path / "home")), [], dg.DagsterInstance.from_ref
+    monkeypatch.setattr(dg.DagsterInstance, "from_ref", lambda ref: opened.append(ref) or open_one(ref))
+    sensor = defs.resolve_sensor_def(ASSETS.name("poll_ChangeEvents"))
+    for _ in range(3):
+        with SensorEvaluationContext(ref, definitions=defs) as context:
+            assert sensor.evaluate_tick(context).skip_message
+    assert opened == [ref]
+    close_instances()
