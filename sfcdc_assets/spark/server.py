@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from sfcdc_assets.spark.warm_up import warm_up
 
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 LOOK_SECONDS = 2.0
+CODE_LOOKS = 15
+"""Every so many looks the package's files are looked at too: some hundred of them, 1 % of a core at each look. Who asks
+for a Spark looks for itself."""
 _CONNECT = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.connect.grpc.binding.address": standing.ADDRESS,
@@ -105,9 +109,12 @@ def watch(session: SparkSession, settings: Settings, is_stopped: Callable[[float
     jvm = session.sparkContext._gateway.proc
     # Before anything is known of its end: objects may be given back to it at any moment.
     logging.getLogger().addFilter(_is_not_of_py4j)
+    looks = count(1)
     while not is_stopped(LOOK_SECONDS):
         if jvm.poll() is not None:
             raise SparkEnded(path)
+        if next(looks) % CODE_LOOKS:
+            continue
         if identity(options) != made_of and not _service(session).listActiveExecutions().isRight():
             raise SparkOutdated(path)
 
