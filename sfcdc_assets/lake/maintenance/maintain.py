@@ -16,7 +16,7 @@ from sfcdc_assets.lake.maintenance.maintained_tables import landed_tables, maint
 from sfcdc_assets.lake.maintenance.pack import FULL_BYTES
 from sfcdc_assets.lake.maintenance.table_done import TableDone
 from sfcdc_assets.lake.maintenance.table_upkeep import KeptCuts, Retention, TableUpkeep
-from sfcdc_assets.lake.tables import consistent_cuts
+from sfcdc_assets.lake.tables import consistent_cuts, rolling_audits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.runtime.times import utc
 from sfcdc_assets.settings.settings import Settings
@@ -35,15 +35,16 @@ def maintain(
 def thin_out(warehouse: Warehouse, retention: Retention, now_ms: int) -> Iterator[TableDone]:
     """Do the part of maintenance that is worth its while every ten minutes: forget cuts, delete what those do not need
     that are kept and what packing replaced where streams land, and pack the tables to which batches append, because a
-    cut that is kept keeps every small file that it names.
+    cut that is kept keeps every small file that it names, and the one that each run reads whole and appends to.
 
     Tables of which all cuts name one version are not looked at. Raises as `maintain`, and `TableDamaged`."""
     cuts = KeptCuts(warehouse, retention.of_cuts, utc(now_ms))
     if not cuts.may_go:
         return
-    busy = {name for name, versions in cuts.versions.items() if len(versions) > 1} | {consistent_cuts.NAME}
-    if len(busy) > 1:
+    busy = {name for name, versions in cuts.versions.items() if len(versions) > 1}
+    if busy:
         busy |= {each.name for each in landed_tables(warehouse, retention.payload_days)}
+    busy |= {consistent_cuts.NAME, rolling_audits.NAME}
     yield from _maintained(
         [
             TableUpkeep(warehouse, each, retention, cuts, FULL_BYTES, is_frequent=True)

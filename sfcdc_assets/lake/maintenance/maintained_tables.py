@@ -27,6 +27,7 @@ from sfcdc_assets.lake.tables import (
     push_topic_state,
     quarantine,
     raw_events,
+    rolling_audits,
     schemas,
     snapshot_plan,
     snapshots,
@@ -42,6 +43,7 @@ from sfcdc_assets.salesforce.object_shape import SHAPE_TABLES
 SINGLE: Mapping[str, Packing] = {
     consistent_cuts.NAME: Packing(("channel", "position")),
     audits.NAME: Packing(("audited_at",)),
+    rolling_audits.NAME: Packing(("at",)),
     schemas.NAME: Packing(("first_seen_at",)),
     channel_members.NAME: Packing(("seen_at",)),
     lost_checkpoints.NAME: Packing(("channel", "position")),

@@ -22,9 +22,10 @@ from sfcdc_assets.runtime.times import epoch_ms, utc
 
 NAME = "rolling_audits"
 Row = dict[str, Any]
-KEPT = timedelta(days=30)
-"""How long rows are kept: all of them are read by each run. Of each entity the last look, the last one with a window
-and the last one that ended a pass are kept however old."""
+KEPT = timedelta(days=3)
+"""How long rows are kept: all of them are read by each run, of which there may be 3,000 in a day; the budget counts one
+day. Of each entity the last look, the last one with a window and the last one that ended a pass are kept however
+old."""
 
 ROLLING_AUDITS = pa.schema(
     [

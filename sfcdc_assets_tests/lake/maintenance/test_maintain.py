@@ -23,6 +23,7 @@ from sfcdc_assets.lake.maintenance.table_upkeep import Retention
 from sfcdc_assets.lake.tables.consistent_cuts import Cut, add_cut, cuts, latest_cut, prune_cuts
 from sfcdc_assets.lake.tables.cut_retention import GRACE, CutRetention
 from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.lake.tables.rolling_audits import RollingAudits
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets_tests.lake.maintenance.test_pack import land
 
@@ -352,3 +353,18 @@ def test_a_quiet_table_is_not_looked_at_every_hour(warehouse: Warehouse) -> None
     assert [done.table for done in thin_out(warehouse, Retention(7), int(NOW.timestamp() * 1000))] == [
         "consistent_cuts"
     ]
+
+
+def test_the_table_that_each_run_reads_whole_and_appends_to_is_packed_by_night_and_every_ten_minutes(
+    warehouse: Warehouse,
+) -> None:
+    """By the evening of a day with a run a minute each of them opened three thousand files."""
+    swap(warehouse, 1, NOW)
+    now_ms = int(NOW.timestamp() * 1000)
+    for frequent in (True, False):
+        for second in range(8):
+            RollingAudits(warehouse).count_requests(1, now_ms + 1000 * second)
+        done = thin_out(warehouse, Retention(7), now_ms) if frequent else maintain(warehouse, Retention(7), now_ms)
+        assert {each.table: each.packed_into for each in done}["rolling_audits"] == 1
+        assert len(opened(warehouse, "rolling_audits").files()) == 1
+    assert RollingAudits(warehouse).requests_since(now_ms - 1) == 16
