@@ -124,10 +124,12 @@ class UnreportedDoors:
     def cut(self, cut: Cut, before: Cut | None = None) -> None:
         """Note that a cut was reached, after `before`: of the entities that it moved, whichever run committed them.
         Without `before`: of all that it has."""
+        lagging = {each.entity for each in cut.lagging}
+        lagged = {each.entity for each in before.lagging} if before is not None else set()
         for entity in _entities_of(cut):
             name = current_state.name_of(entity)
-            has_moved = before is None or before.lag_of(entity) or before.tables.get(name) != cut.tables[name]
-            if has_moved and cut.lag_of(entity) is None:
+            has_moved = before is None or entity in lagged or before.tables.get(name) != cut.tables[name]
+            if has_moved and entity not in lagging:
                 self._cuts[entity] = cut
 
     def take(self, warehouse: Warehouse, *, at_once: bool) -> list[dg.AssetMaterialization]:

@@ -33,7 +33,7 @@ def instance_of(context: dg.SensorEvaluationContext) -> dg.DagsterInstance:
 
 @atexit.register
 def close_instances() -> None:
-    """Close those that were opened, whose next tick opens them anew."""
+    """Close those that were opened; the next tick opens its own again."""
     with _OPENING:
         for _, instance in _OPENED:
             instance.dispose()

@@ -110,14 +110,19 @@ def test_a_run_has_a_step_for_each_entity_with_work_and_plans_nothing_that_it_do
     assert not [tag for tag in record.tags if "trigger" in tag or "partition" in tag]
 
 
+def keys_reported(pipeline: EmulatedPipeline) -> list[str]:
+    """By the last run, in order."""
+    reported = events_of(pipeline, pipeline.last_run(), dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return [event.asset_key.path[-1] for event in reported if event.asset_key]
+
+
 def test_an_entitys_own_asset_is_reported_after_the_cut_that_has_its_batch_and_no_other_entitys(
     synced: EmulatedPipeline,
 ) -> None:
     with synced.org.transaction() as one:
         one.update("Account", ids(synced.org, "Account")[0], {"Name": "moved"})
     synced.settled_tick()
-    reported = events_of(synced, synced.last_run(), dg.DagsterEventType.ASSET_MATERIALIZATION)
-    keys = [event.asset_key.path[-1] for event in reported if event.asset_key]
+    keys = keys_reported(synced)
     assert keys.index("consistent_cuts") < keys.index("account")
     assert "contact" in keys, "it lagged in the first cut, which was noted before the stream had answered"
     event = synced.instance.get_latest_materialization_event(ASSETS.keys.of_entity("Account"))
@@ -137,8 +142,7 @@ def test_an_entitys_own_asset_is_reported_after_the_cut_that_has_its_batch_and_n
     with synced.org.transaction() as one:
         one.update("Account", ids(synced.org, "Account")[0], {"Name": "moved again"})
     synced.settled_tick()
-    reported = events_of(synced, synced.last_run(), dg.DagsterEventType.ASSET_MATERIALIZATION)
-    keys = [event.asset_key.path[-1] for event in reported if event.asset_key]
+    keys = keys_reported(synced)
     assert keys.index("consistent_cuts") < keys.index("account")
     assert "contact" not in keys
 

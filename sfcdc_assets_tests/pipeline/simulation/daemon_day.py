@@ -25,7 +25,6 @@ from deltalake import DeltaTable
 
 from sfcdc_assets.emulator.events.first_change import make_first_change
 from sfcdc_assets.emulator.faults.faults import Fault
-from sfcdc_assets.emulator.faults.rest_faults import RestFault
 from sfcdc_assets.emulator.org.org import EmulatedOrg
 from sfcdc_assets.emulator.org.settings import OrgSettings
 from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
@@ -36,23 +35,15 @@ from sfcdc_assets_tests.model.table_trace import recorded
 from sfcdc_assets_tests.pipeline.busy_hour import ENTITIES, stored
 from sfcdc_assets_tests.pipeline.emulated_pipeline import EmulatedPipeline
 from sfcdc_assets_tests.pipeline.fixtures import batches_in_this_process, only_settings_of_tests, served
+from sfcdc_assets_tests.pipeline.simulation.busy_day import DELIVERIES
 from sfcdc_assets_tests.pipeline.simulation.simulated_daemon import LOOP_SECONDS, SimulatedDaemon, simulated_daemon
+from sfcdc_assets_tests.pipeline.simulation.whole_org_month import OF_REQUESTS, OF_STREAMS
 from sfcdc_assets_tests.pipeline.story import assert_equal_but_for, unhealed
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
 HOUR = 3600
-BEFORE_SECONDS, AFTER_SECONDS = 600, 3600
+BEFORE_SECONDS, AFTER_SECONDS = 1800, 3600
 """Without changes and without weather: the tables are made, and the daemon makes up for what went wrong last."""
-DELIVERIES = 1_000_000
-"""An org with such traffic has bought more than the 50,000 a day that come with an edition."""
-OF_REQUESTS = (
-    *(RestFault.UNAVAILABLE, RestFault.SERVER_ERROR, RestFault.REQUEST_LIMIT, RestFault.TOO_MANY_REQUESTS),
-    *(RestFault.GARBAGE, RestFault.CUT_OFF, RestFault.UNAUTHORIZED),
-)
-OF_STREAMS = (
-    *(Fault.STREAM_RESET, Fault.STREAM_UNAVAILABLE, Fault.STREAM_AUTH_ERROR, Fault.DUPLICATE, Fault.OVERFLOW),
-    *(Fault.GARBLED_BODY, Fault.TOKENS_EXPIRED, Fault.SILENT_STREAM),
-)
 OF_TABLES = ("raw_events", *(f"{layer}/{entity}" for layer in ("history", "current_state") for entity in ENTITIES))
 AWAY_SECONDS = (60, 1800)
 """An outage, or a daemon that is not there; drawn."""
@@ -132,7 +123,7 @@ class Day:
 
     def live(self) -> None:
         """The day, between two quiet times."""
-        self.pass_time(HOUR / 2)
+        self.pass_time(BEFORE_SECONDS)
         self._is_calm = False
         self._patch.setattr(
             DeltaTable, "create_write_transaction", self._committing(DeltaTable.create_write_transaction)
@@ -161,7 +152,7 @@ class Day:
         return fault.value
 
     def _of_streams(self) -> str:
-        fault = self._dice.choice(OF_STREAMS)
+        fault = self._dice.choice((*OF_STREAMS, Fault.SILENT_STREAM))
         self._pipeline.server.faults.arm(fault)
         return fault.value
 
