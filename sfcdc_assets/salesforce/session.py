@@ -56,7 +56,7 @@ class OrgSession:
         """`sleep` and `now_s` (epoch seconds) are injected by tests; `timeout_s` is (connect, read)."""
         self._grant = PausedLogins(chosen_grant(settings, now_s))
         self._given_instance_url = settings.instance_url
-        self._given_organization_id = _organization_id(settings.org_id)
+        self._given_organization_id = eighteen_characters(settings.org_id) if settings.org_id else None
         self._adapter = TrustedRootsAdapter(trusted_roots(settings.ca_file))
         self._transport = Transport(self._adapter, sleep=sleep, timeout_s=timeout_s)
         self._lock = threading.RLock()
@@ -301,15 +301,6 @@ class OrgSession:
             raise SettingsError(
                 "SFCDC_ORG_ID", problem, "Set it: Setup, Company Information, Organization ID"
             ) from error
-
-
-def _organization_id(given: str | None) -> str | None:
-    if given is None:
-        return None
-    try:
-        return eighteen_characters(given)
-    except ValueError as error:
-        raise SettingsError("SFCDC_ORG_ID", str(error), "Copy it from Setup, Company Information") from error
 
 
 def _is_of_the_day(refusal: RequestRefused) -> bool:

@@ -31,6 +31,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(/(?=[^/]|/.))?")
 _MASTER = re.compile(r"local.*|yarn|(spark|k8s)://.+")
 """What Spark takes for a master (https://spark.apache.org/docs/latest/submitting-applications.html#master-urls)."""
 _LAST_PORT = 65_535
+_ORGANIZATION_ID = re.compile(r"00D[A-Za-z0-9]{12}([A-Z0-5]{3})?")
 WAREHOUSE_SCHEMES = frozenset({"file", "s3", "s3a", "az", "azure", "adl", "abfs", "abfss", "gs", "gcs"})
 """Schemes of URIs that a warehouse can be at."""
 
@@ -162,6 +163,15 @@ def _of_a_host(value: str) -> str:
     return value.rstrip("/")
 
 
+def _organization_id(value: str) -> str:
+    if not _ORGANIZATION_ID.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not an organization's id, 15 or 18 characters that begin with 00D; copy it from Setup, "
+            "Company Information"
+        )
+    return value
+
+
 def _folder_or_store(value: str) -> str:
     uri = _URI.match(value)
     if uri is None or (uri[1].lower() in WAREHOUSE_SCHEMES and uri[2] is not None):
@@ -201,6 +211,7 @@ ReplayPreset = Annotated[Literal["EARLIEST", "LATEST"], BeforeValidator(_as_sale
 Endpoint = Annotated[str, AfterValidator(_host_and_port)]
 HttpsUrl = Annotated[str, AfterValidator(_https)]
 HostUrl = Annotated[str, AfterValidator(_of_a_host)]
+OrganizationId = Annotated[str, AfterValidator(_organization_id)]
 WarehouseRoot = Annotated[str, AfterValidator(_folder_or_store)]
 SparkMaster = Annotated[str, AfterValidator(_master)]
 ReadableFile = Annotated[Path, AfterValidator(_readable)]

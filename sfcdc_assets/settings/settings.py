@@ -47,6 +47,7 @@ from sfcdc_assets.settings.setting_types import (
     HttpsUrl,
     NoticeKinds,
     ObjectPatterns,
+    OrganizationId,
     OrgName,
     OrgNames,
     Owners,
@@ -201,7 +202,7 @@ class Settings(BaseSettings):
     login_url: HttpsUrl = "https://login.salesforce.com"
     """Where tokens are requested. For client credentials, the My Domain; for a sandbox, its My Domain or
     `https://test.salesforce.com`."""
-    org_id: str | None = None
+    org_id: OrganizationId | None = None
     """Organization id, 15 or 18 characters."""
     access_token: SecretStr | None = None
     """Login 1: a token from elsewhere. It cannot be refreshed."""

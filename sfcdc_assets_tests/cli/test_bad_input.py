@@ -58,6 +58,8 @@ def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         ("SFCDC_WAREHOUSE", "ftp://host/folder", "is neither a folder nor a place in an object store"),
         ("SFCDC_WAREHOUSE", "s3://", "is neither a folder nor a place in an object store"),
         ("SFCDC_WAREHOUSE", "s3:/bucket/prefix", "is neither a folder nor a place in an object store"),
+        ("SFCDC_ORG_ID", "my-org", "is not an organization's id, 15 or 18 characters that begin with 00D; copy it"),
+        ("SFCDC_ORG_ID", "001000000000000AAA", "is not an organization's id"),
         ("SFCDC_SPARK_MASTER", "host:7077", "is no master of Spark; write it as local[*]"),
         ("SFCDC_LOGIN_URL", "login.salesforce.com", "does not start with https://"),
         ("SFCDC_CA_FILE", "/no/such/ca.pem", "/no/such/ca.pem cannot be read"),
@@ -119,11 +121,7 @@ def test_options_of_spark_may_have_any_name_also_in_a_dotenv_file(monkeypatch: p
     assert (conf["spark.driver.memory"], conf["spark.executor.cores"]) == ("3g", "2")
 
 
-def test_an_org_id_that_is_none_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SFCDC_ORG_ID", "my-org")
-    said = refusal(sfcdc("sync"))
-    assert "SFCDC_ORG_ID" in said
-    assert "Company Information. The next try is in" in said
+def test_the_id_of_another_org_is_named(org: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SFCDC_ORG_ID", "00D000000000000AAA")
     assert "SFCDC_ORG_ID" in refusal(sfcdc("sync"))
     assert not tables_with_rows(org.warehouse)
