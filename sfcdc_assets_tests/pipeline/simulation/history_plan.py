@@ -33,6 +33,11 @@ LAGGING, LAGS_MS, SPREADS_MS = 0.2, (0, 1_500, 3_000), (0, 5_000)
 BEGUN_AT_LATEST, LOST, WITHOUT_RIGHTS, RECASED = 0.2, 0.2, 0.2, 0.15
 """Shares of the histories whose stream is begun at LATEST, that lose their place in it, whose client does not always
 see all records, and in which names of fields change by their case alone."""
+POLLED_OBJECT = "Life_Polled__c"
+"""What no channel carries."""
+BESIDE, BESIDE_FROM = 0.3, 1_111
+"""Share of the histories with a polled object and platform events beside the change events, of those from that seed on:
+the others are what they were when they were run for docs/proof.md."""
 REBUILT_AS_BEFORE = 0.15
 """Share of the histories whose tables are rebuilt in batches of the size that made them; in the others all at once,
 which costs half and has to give the same."""
@@ -72,6 +77,8 @@ class BatchPlan:
     settle: float = SETTLE
     """Seconds."""
     rebuilt_at_once: int = MOST_EVENTS
+    has_others: bool = False
+    """There are a polled object and platform events (`beside_change_events`)."""
 
 
 def plan_of(seed: int) -> BatchPlan:
@@ -136,6 +143,8 @@ def full_plan_of(seed: int) -> BatchPlan:
         plan = replace(plan, mix=replace(plan.mix, recase_field=5))
     if dice.random() < REBUILT_AS_BEFORE:
         plan = replace(plan, rebuilt_at_once=plan.most_events)
+    if seed >= BESIDE_FROM and dice.random() < BESIDE:
+        plan = replace(plan, has_others=True)
     if plan.losses or plan.starts[0] == "LATEST":
         # What no event reports and REST shows later than reads allow for, nobody can know.
         plan = replace(plan, settings=replace(plan.settings, rest_delay=min(plan.settings.rest_delay, DELAY_MS)))

@@ -6,7 +6,7 @@ The same seed on the same org gives the same history, as long as nobody else cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any
@@ -88,13 +88,17 @@ class OrgHistory:
         traffic_mix: TrafficMix = FULL_MIX,
         bus: EventBus | None = None,
         holes: float = 0.0,
+        without: Collection[str] = (),
     ) -> None:
-        """`bus` is needed for `holes`, the share of transactions that get a hole in the stream."""
+        """`bus` is needed for `holes`, the share of transactions that get a hole in the stream. `without`: objects that
+        stay as they are."""
         self._org = org
         self._dice = Random(f"life:{seed}")
-        self._traffic = TrafficGenerator(org, seed, traffic_mix, bus=bus, holes=holes)
+        self._without = without
+        self._traffic = TrafficGenerator(org, seed, traffic_mix, bus=bus, holes=holes, of=self._names)
         nothing = {kind.name: 0.0 for kind in fields(TrafficMix)}
-        self._conversions = TrafficGenerator(org, seed, TrafficMix(**{**nothing, "convert_lead": 1.0, "create": 0.2}))
+        conversions = TrafficMix(**{**nothing, "convert_lead": 1.0, "create": 0.2})
+        self._conversions = TrafficGenerator(org, seed, conversions, of=self._names)
         mix = mix or HistoryMix()
         self._kinds = [kind.name for kind in fields(mix)]
         self._weights = [getattr(mix, kind) for kind in self._kinds]
@@ -221,9 +225,7 @@ class OrgHistory:
 
     def _show_field(self) -> str | None:
         hidden = [
-            (entity, name)
-            for entity in self._org.definitions
-            for name in sorted(self._org.field_security.hidden(entity))
+            (entity, name) for entity in self._names() for name in sorted(self._org.field_security.hidden(entity))
         ]
         if not hidden:
             return None
@@ -231,14 +233,17 @@ class OrgHistory:
         self._org.field_security.show(entity, name)
         return f"{entity}.{name}"
 
+    def _names(self) -> list[str]:
+        return [name for name in self._org.definitions if name not in self._without]
+
     def _definition(self) -> ObjectDefinition:
-        return self._dice.choice(list(self._org.definitions.values()))
+        return self._org.definitions[self._dice.choice(self._names())]
 
     def _custom_field(self) -> tuple[str, FieldDefinition] | None:
         candidates = [
-            (definition.name, field)
-            for definition in self._org.definitions.values()
-            for field in definition.fields
+            (name, field)
+            for name in self._names()
+            for field in self._org.definitions[name].fields
             if field.name.endswith("__c") and not field.unique
         ]
         return self._dice.choice(candidates) if candidates else None

@@ -20,7 +20,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply import batch_events
-from sfcdc_assets.apply.apply_changes import ApplyReport, ToApply, apply_entity
 from sfcdc_assets.apply.catch_up import Applied, ApplyListener, CatchUp
 from sfcdc_assets.apply.record_cut import note_cut
 from sfcdc_assets.emulator.org.org import EmulatedOrg
@@ -41,9 +40,10 @@ from sfcdc_assets.org_connection.org_connection import OrgConnection, connect
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.org_reads.watermark import Watermarks
-from sfcdc_assets.reconciliation.rebuild import rebuild_entity
+from sfcdc_assets.reconciliation.rebuild import applying, channel_of, rebuild_entity
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
+from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
@@ -57,9 +57,10 @@ from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
 )
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.simulation.administrator import Administrator, name_of
+from sfcdc_assets_tests.pipeline.simulation.beside_change_events import BesideChangeEvents, polled_object
 from sfcdc_assets_tests.pipeline.simulation.consumers import Consumers
 from sfcdc_assets_tests.pipeline.simulation.diary import Diary, HiddenFields, SnapshotTaken
-from sfcdc_assets_tests.pipeline.simulation.history_plan import BatchPlan
+from sfcdc_assets_tests.pipeline.simulation.history_plan import POLLED_OBJECT, BatchPlan
 from sfcdc_assets_tests.pipeline.simulation.org_history import OrgHistory
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
@@ -69,6 +70,7 @@ BEGUN = 1_735_689_600_000
 SYNCS = 12
 """The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
 PAUSE_MS = 4_000_000
+QUIET_DAYS, DAY_MS = 3, 86_400_000
 MAINTAINED, VACUUMED, CLEANED_UP = 0.3, 0.15, 0.15
 """Shares of the rounds after which somebody else's client compacts some tables, deletes all files that their present
 versions do not need, or removes all commits before the present ones."""
@@ -114,7 +116,11 @@ class SimulatedHistory(ApplyListener):
         """How many the last round, night or rebuild had in which nothing happened."""
         self._silent: dict[tuple[str, int], int] = {}
         """Entity and number of a snapshot -> how many silent changes there were before it was begun."""
-        self._simulated = OrgHistory(org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes)
+        self._beside = BesideChangeEvents(org, plan.seed, server) if plan.has_others else None
+        self._simulated = OrgHistory(
+            org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes, without=(POLLED_OBJECT,)
+        )
+        self._channels = [plan.channel, POLLED] if plan.has_others else [plan.channel]
         self._restless = 0
         self._is_reading = False
         self._known: Collection[str] = ()
@@ -203,7 +209,9 @@ class SimulatedHistory(ApplyListener):
             other()
 
     def _be_maintained(self) -> None:
-        """What other Delta clients may do to the tables between two rounds."""
+        """What other Delta clients may do to the tables between two rounds, where these are in a folder."""
+        if not self.warehouse.is_local:
+            return
         if self._outside.random() < MAINTAINED:
             self._be_compacted()
         if self._outside.random() < VACUUMED:
@@ -216,6 +224,8 @@ class SimulatedHistory(ApplyListener):
             clean_up_logs(self.warehouse.folder, time.time())
 
     def _be_compacted(self) -> None:
+        if not self.warehouse.is_local:
+            return
         for table in tables(self.warehouse.folder):
             if len(table.file_uris()) > 1:
                 self._outside.choice((compact, z_order))(table)
@@ -234,7 +244,9 @@ class SimulatedHistory(ApplyListener):
         for _ in range(SYNCS):
             self._note_start()
             self.clock.advance(self._dice.choice((1_000, 3_000)))
-            known = entity_channels(self.warehouse, [self.plan.channel], (), self._connected.members)
+            if self._beside is not None:
+                self._beside.land(self._poller)
+            known = entity_channels(self.warehouse, self._channels, (), self._connected.members)
             if self._open or known.keys() != self._known:
                 self._take_snapshots(entity_states(self.warehouse, known, self.clock()))
             self._known = known.keys()
@@ -257,6 +269,8 @@ class SimulatedHistory(ApplyListener):
 
     def _note_start(self) -> None:
         """A stream that is begun at LATEST brings nothing of before."""
+        if self._beside is not None and load_settings().replay_preset == LATEST:
+            self._beside.miss(self.warehouse)
         known = RawEvents.open(self.warehouse).checkpoint(self.plan.channel)
         if not known.is_known and load_settings().replay_preset == LATEST and not self.diary.losses:
             self.diary.left_out = self.org.last_commit_number
@@ -285,12 +299,22 @@ class SimulatedHistory(ApplyListener):
         self._open = True
         self.sync()
 
+    def assert_the_others_are_equal(self) -> None:
+        """After three days, in which what was deleted for good is found by counting. Raises AssertionError."""
+        if self._beside is None:
+            return
+        for _ in range(QUIET_DAYS):
+            self.clock.advance(DAY_MS)
+            self.sync()
+        self._beside.assert_equal(self.warehouse)
+
     def _rebuild_all(self) -> None:
         for entity in self.warehouse.entities("current_state"):
             self._rebuild(entity)
 
     def _rebuild(self, entity: str) -> None:
-        rebuild_entity(self.warehouse, entity, self.plan.channel, partial(self._apply_to, entity))
+        channel = channel_of(self.warehouse, entity, self._channels)
+        rebuild_entity(self.warehouse, entity, channel, applying(self._run(self.warehouse), entity, channel))
 
     def drained(self, report: LandingReport) -> None:
         """The org does not wait for what comes after."""
@@ -301,6 +325,8 @@ class SimulatedHistory(ApplyListener):
 
     def _hang_up(self) -> None:
         """The streams of the process end, and what is on its way on them is not taken."""
+        if self._beside is not None:
+            self._beside.miss(self.warehouse)
         self._poller.__exit__(ConnectionError, None, None)
 
     def brought_up_to_date(self, applied: Applied) -> None:
@@ -314,6 +340,8 @@ class SimulatedHistory(ApplyListener):
             self.diary.kinds.append(self._simulated.step().kind)
             self._note_hidden()
             self._administrator.act(while_reading=self._is_reading)
+            if self._beside is not None:
+                self._beside.live_on()
 
     def _note_hidden(self) -> None:
         for entity in self.org.definitions:
@@ -377,9 +405,6 @@ class SimulatedHistory(ApplyListener):
     def _catch_up(self, known: dict[str, str]) -> None:
         CatchUp(self._run(self.warehouse), self._poller, known, known, self, every_entity=False).run()
 
-    def _apply_to(self, entity: str, tables: Warehouse) -> ApplyReport:
-        return apply_entity(self._run(tables), ToApply(entity, self.plan.channel))
-
     def _run(self, tables: Warehouse) -> OrgRunContext:
         visible, spark = self.plan.visibility, lambda: self._spark
         return run_on(tables, self._connected, spark, visibility_seconds=visible, describe_seconds=0.0)
@@ -387,11 +412,13 @@ class SimulatedHistory(ApplyListener):
 
 @contextmanager
 def opened(
-    plan: BatchPlan, folder: Path, authority: Path, spark: SparkSession | None = None
+    plan: BatchPlan, root: Path | str, authority: Path, spark: SparkSession | None = None
 ) -> Iterator[SimulatedHistory]:
-    """A history that has not begun. `authority`: the folder of the servers' certificates."""
+    """A history that has not begun. `root`: of the warehouse; `authority`: the folder of the servers' certificates."""
     clock = SimulatedClock(BEGUN)
-    org = EmulatedOrg(clock=clock, seed=plan.seed, objects=plan.objects, settings=plan.settings)
+    objects = (*plan.objects, polled_object()) if plan.has_others else plan.objects
+    org = EmulatedOrg(clock=clock, seed=plan.seed, objects=objects, settings=plan.settings)
+    org.selected_entities = [each for each in org.selected_entities if each != POLLED_OBJECT]
     try:
         org.populate(plan.records)
         if plan.channel != STANDARD_CHANNEL:
@@ -404,8 +431,9 @@ def opened(
             for name, value in server.client_environment().items():
                 patch.setenv(name, value)
             patch.setenv("SFCDC_REPLAY_PRESET", plan.starts[0])
+            patch.setenv("SFCDC_POLL", POLLED_OBJECT if plan.has_others else "")
             patch.setattr(batch_events, "MOST_EVENTS", plan.most_events)
-            simulated = SimulatedHistory(plan, org, clock, server, Warehouse(str(folder)), spark)
+            simulated = SimulatedHistory(plan, org, clock, server, Warehouse(str(root)), spark)
             with simulated.process():
                 yield simulated
     finally:
