@@ -76,8 +76,9 @@ def _no_instance_of_an_earlier_test() -> Iterator[None]:
 
 
 _HISTORY = re.compile(
-    r"::(?:test_a_simulated_history(?:_in_an_object_store)?|test_tables_are_the_org_after_every_crash|test_a_simulated_org_history_over_cometd\w*"
-    r"|test_both_protocols_give_the_same_tables\w*|test_a_warehouse_whose_protocol_changes\w*)\[(\d+)[\]-]"
+    r"::(?:test_a_simulated_history(?:_in_an_object_store)?|test_tables_are_the_org_after_every_crash"
+    r"|test_a_simulated_org_history_over_cometd\w*|test_both_protocols_give_the_same_tables\w*"
+    r"|test_a_warehouse_whose_protocol_changes\w*)\[(\d+)[\]-]"
 )
 _ALONE = re.compile(r"::(?:test_dying_between_any_two_commits|test_a_run_before_any_commit_of_another_work)")
 """Long tests of one file that share nothing."""
