@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-import polars as pl
-
 from sfcdc_assets.change_events.columns import hashed_fields
 from sfcdc_assets.change_events.hash_key import HashKey
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
@@ -71,8 +69,8 @@ def compare_snapshots(warehouse: Warehouse, columns: Collection[str], key: HashK
         return 0
     landed = RawEvents.open(warehouse).last_position(channel)
     wrong = not_in_step(
-        pl.DataFrame(accounts.table.scan([POINTER], f"not _is_deleted and {POINTER} is not null")),
-        pl.DataFrame(contacts.table.scan(["Id", FLAG], "not _is_deleted and not _in_doubt")),
+        accounts.table.frame([POINTER], f"not _is_deleted and {POINTER} is not null"),
+        contacts.table.frame(["Id", FLAG], "not _is_deleted and not _in_doubt"),
         key if POINTER in hashed_fields(accounts.schema).names else None,
         key if FLAG in hashed_fields(contacts.schema).names else None,
     )

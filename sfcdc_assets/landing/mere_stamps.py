@@ -64,7 +64,7 @@ def _same_in(table: CurrentState, rows: pa.Table, ids: Collection[str]) -> froze
     if not ids:
         return frozenset()
     names = [name for name in rows.column_names if name != "Id" and name[0] != "_"]
-    parts = [arrow_frame(table.table.scan(["Id", *_KNOWN, *names], each)) for each in conditions_on_ids(sorted(ids))]
+    parts = [table.table.frame(["Id", *_KNOWN, *names], each) for each in conditions_on_ids(sorted(ids))]
     theirs = arrow_frame(rows).filter(pl.col("Id").is_in(list(ids)))
     both = theirs.select("Id", "_is_deleted", *names).join(pl.concat(parts), on="Id", suffix="@table")
     same = [pl.col(name).eq_missing(pl.col(f"{name}@table")) for name in ("_is_deleted", *names)]

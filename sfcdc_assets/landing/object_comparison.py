@@ -156,7 +156,7 @@ def _compared_columns(columns: Sequence[Column], fields: Sequence[str]) -> list[
 
 def _rows_of(table: CurrentState, record_ids: list[str], names: Sequence[str]) -> pl.DataFrame:
     wanted = ["Id", "_is_deleted", *names]
-    parts = [arrow_frame(table.table.scan(wanted, condition)) for condition in conditions_on_ids(record_ids)]
+    parts = [table.table.frame(wanted, condition) for condition in conditions_on_ids(record_ids)]
     return pl.concat(parts) if parts else arrow_frame(table.table.schema.empty_table().select(wanted))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from datetime import datetime
+
+import polars as pl
 
 from sfcdc_assets.polls.cursor import Cursor, order
 from sfcdc_assets.polls.known_objects import ParentKey
@@ -12,7 +12,7 @@ from sfcdc_assets.polls.readability import NotPollable, refusal_of_query
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.salesforce.composite_query import first_page, first_pages
 from sfcdc_assets.salesforce.errors import QueryRefused
-from sfcdc_assets.salesforce.record_id import is_empty_id
+from sfcdc_assets.salesforce.record_id import EMPTY
 from sfcdc_assets.salesforce.session import OrgSession
 
 OF_ITS_STAMP = frozenset({"INVALID_FIELD", "INVALID_QUERY_FILTER_OPERATOR", "MALFORMED_QUERY"})
@@ -30,7 +30,7 @@ def tried(session: OrgSession, entity: str, parent: ParentKey | None) -> datetim
         page = first_page(session, f"SELECT Id FROM {asked} LIMIT 2")
     except QueryRefused as refusal:
         raise refusal_of_query(entity, refusal.error_code, refusal.message) or refusal from refusal
-    check_ids(entity, [row.get("Id") for row in page.rows])
+    check_ids(entity, pl.Series("Id", [row.get("Id") for row in page.rows], pl.String))
     return page.asked_at
 
 
@@ -42,11 +42,11 @@ def refuses_stamp(session: OrgSession, entity: str, stamp: str) -> bool:
     return isinstance(answer, QueryRefused) and answer.error_code in OF_ITS_STAMP
 
 
-def check_ids(entity: str, ids: Sequence[str | None]) -> None:
+def check_ids(entity: str, ids: pl.Series) -> None:
     """Raise `NotPollable` where one of the Ids that an answer has for an object's records is the empty one, or one is
     there twice: what is kept by Ids would be one record."""
-    if any(is_empty_id(each or "") for each in ids):
+    if ids.fill_null("").str.contains(f"^(?:{EMPTY})$").any():
         raise NotPollable(entity, "its records have the empty Id, and none of their own")
-    if len(set(ids)) < len(ids):
-        twice = next(each for each, times in Counter(ids).items() if times > 1)
+    if ids.n_unique() < len(ids):
+        twice = ids.filter(ids.is_duplicated())[0]
         raise NotPollable(entity, f"several of its records have one Id, {twice}")

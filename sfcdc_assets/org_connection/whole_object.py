@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
@@ -91,7 +92,7 @@ def read_pages(
     locator has expired. Raises `NotPollable` for a page that has an Id twice, or the empty one."""
     if progress.query is None:
         for page, after in pages.read_pages(session, progress, columns, sleep=sleep, on_unreadable=on_unreadable):
-            check_ids(progress.entity, page["Id"].to_pylist())
+            check_ids(progress.entity, pl.Series(page["Id"]))
             yield page, after
         return
     while not progress.complete:
@@ -159,7 +160,7 @@ def _page(
     session: OrgSession, progress: SnapshotProgress, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> tuple[pa.Table, dict[str, str]]:
     """Return rows as a page of a snapshot, and what is wrong with those that have a value which does not convert."""
-    check_ids(progress.entity, [row["Id"] for row in rows])
+    check_ids(progress.entity, pl.Series("Id", [row["Id"] for row in rows], pl.String))
     names = {column.name.lower(): column.name for column in columns}
     found = {str(row["Id"]): {names.get(name.lower(), name): value for name, value in row.items()} for row in rows}
     stamp = stamp_among(progress.fields) or SYSTEM_MODSTAMP

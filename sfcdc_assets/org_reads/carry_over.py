@@ -155,7 +155,7 @@ def _page(table: CurrentState, columns: tuple[Column, ...], known: CarriedChange
     # Deleted records too: a rebuild begins with what this has.
     within = f"_change_type is not null{f' and {window.condition}' if window.condition else ''}"
     beside = ["_is_deleted", "_deleted_reason", "_commit_timestamp", "_valid_from"]
-    kept = arrow_frame(table.table.scan([*present, *beside], within))
+    kept = table.table.frame([*present, *beside], within)
     changed = arrow_frame(known.rows).drop("_position", "_read_at", "_unread")
     changed = changed.filter(pl.Series([window.has(each) for each in changed["Id"]], dtype=pl.Boolean))
     gone = pl.Series(sorted(known.gone), dtype=pl.String).implode()

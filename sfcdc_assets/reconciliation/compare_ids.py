@@ -58,6 +58,4 @@ def compare_ids(
 
 
 def _rows_of(table: CurrentState, record_ids: list[str]) -> pl.DataFrame:
-    return pl.concat(
-        arrow_frame(table.table.scan(predicate=of_records)) for of_records in conditions_on_ids(record_ids)
-    )
+    return pl.concat(table.table.frame(predicate=of_records) for of_records in conditions_on_ids(record_ids))

@@ -95,7 +95,7 @@ def keep_versions_before(present: Warehouse, built: Warehouse, entity: str, wate
     wanted = f"(_change_type = '{FIELD_HISTORY}' or _superseded_at <= {watermark}) and {part}"
     state, _ = open_pair(built, entity)
     for window in state.id_windows(RECORDS_AT_ONCE):
-        past = arrow_frame(old.scan(predicate=f"{wanted}{_and(window)}"))
+        past = old.frame(predicate=f"{wanted}{_and(window)}")
         if past.is_empty():
             continue
         state, new = open_pair(built, entity)

@@ -11,9 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Protocol
 
 import polars as pl
+import pyarrow as pa
 
 from sfcdc_assets.apply.entity_tables import SnapshotMissing
 from sfcdc_assets.change_events.columns import Column
@@ -44,6 +46,10 @@ from sfcdc_assets.settings.channel_kinds import is_polled
 from sfcdc_assets.snapshot.soql import IdWindow, all_of
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 
+PAGES_AT_ONCE = 4
+"""Pages of the org that are compared together. Of the table's files whole row groups are decoded, also those that reach
+over the ends of what is compared: for a page alone that was most of a comparison's work."""
+
 
 class Lands(Protocol):
     """Whoever lands what a channel brings, so that it is known which records changed."""
@@ -57,7 +63,7 @@ def verify_entity(
 ) -> VerifyReport:
     """Read the entity from the org, whole or as far as `budget` API requests go, and compare.
 
-    Memory holds one page, and the Ids of both sides. Of a hashed column the hashes are compared. Raises
+    Memory holds `PAGES_AT_ONCE`, and the Ids of both sides. Of a hashed column the hashes are compared. Raises
     `SnapshotMissing` for an entity without a table, `OtherChannel` for one whose table stands at a position of another
     channel, and `PrivacyChanged`.
     """
@@ -158,22 +164,24 @@ def _compare(
         where=all_of(window.condition, run.org.condition_of(report.entity, report.channel)),
         expected_rows=expected,
     )
+    compared = [column.name for column in columns if column.name in progress.fields and column.name != "Id"]
     seen: list[pl.Series] = []
-    for page, after in read_pages(session, progress, columns, on_unreadable=unreadable.update):
-        rows = arrow_frame(erased.without(page)).filter(~pl.col("_is_deleted").fill_null(value=False))
+    pages = read_pages(session, progress, columns, on_unreadable=unreadable.update)
+    while some := list(islice(pages, PAGES_AT_ONCE)):
+        rows = arrow_frame(pa.concat_tables([erased.without(page) for page, _ in some]))
+        rows = rows.filter(~pl.col("_is_deleted").fill_null(value=False))
         if rows.is_empty():
             continue
         seen.append(rows["Id"])
         low, high = str(rows["Id"].min()), str(rows["Id"].max())
-        compared = [column.name for column in columns if column.name in after.fields and column.name != "Id"]
-        of_page = f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"
-        ours = arrow_frame(table.table.scan(["Id", *compared], of_page))
+        of_pages = f"Id >= '{low}' and Id <= '{high}' and not _is_deleted"
+        ours = table.table.frame(["Id", *compared], of_pages)
         report.in_org += rows.height
         notify(PageCompared(report.entity, report.in_org, expected))
         report.values_compared += rows.height * len(compared)
         report.add(different_values(report.entity, rows, ours, compared))
         report.add(one_sided(report.entity, rows.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING))
-    live = arrow_frame(table.table.scan(["Id"], f"not _is_deleted{within}"))
+    live = table.table.frame(["Id"], f"not _is_deleted{within}")
     report.in_table += live.height
     org_ids = pl.concat(seen) if seen else pl.Series("Id", [], pl.String)
     extra = live.join(org_ids.to_frame("Id"), on="Id", how="anti")["Id"].to_list()

@@ -9,20 +9,16 @@ _SUFFIX_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 NAMED = r"[A-Za-z0-9]{1,18}\*?"
 """What an event may name as a record, or as all of an object's (`001*`), as a regular expression that Python and Arrow
 read alike."""
+EMPTY = "0{0,15}(?:AAA)?"
+"""What is no id, or the one of zeros, which the org gives for records that have none of their own; the same."""
 
 _NAMED = re.compile(NAMED, re.ASCII)
-_EMPTY = re.compile("0{0,15}(?:AAA)?")
 _ID = re.compile(r"[A-Za-z0-9]{15}(?:[A-Z0-5]{3})?")
 
 
 def is_salesforce_id(text: str) -> bool:
     """Return whether it has the form of an id, 15 or 18 characters; says nothing about its existence."""
     return _ID.fullmatch(text) is not None
-
-
-def is_empty_id(text: str) -> bool:
-    """Return whether it is no id, or the one of zeros, which the org gives for records that have none of their own."""
-    return _EMPTY.fullmatch(text) is not None
 
 
 def may_be_named(text: str) -> bool:

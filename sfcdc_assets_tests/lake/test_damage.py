@@ -52,16 +52,17 @@ def garble(path: Path) -> None:
     path.write_bytes(content[:100] + bytes(2000) + content[2100:])
 
 
+@pytest.mark.parametrize("read", [Table.scan, Table.frame])
 @pytest.mark.parametrize("harm", [Path.unlink, cut_off, garble])
 def test_a_damaged_file_is_reported_with_its_table_its_entity_and_the_command(
-    warehouse: Warehouse, harm: Callable[[Path], None]
+    warehouse: Warehouse, harm: Callable[[Path], None], read: Callable[[Table], object]
 ) -> None:
     path = file_of(warehouse, STATE)
     harm(path)
     table = Table.open(warehouse, STATE)
     assert table is not None
     with pytest.raises(TableDamaged) as raised:
-        table.scan()
+        read(table)
     said = str(raised.value)
     assert f"Table {STATE} is damaged: file {path.name} cannot be read (" in said
     assert said.endswith("`sfcdc rebuild --entity Account` builds it again from what was landed.")

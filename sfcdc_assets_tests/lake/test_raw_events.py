@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -48,6 +49,22 @@ def landed_to(position, replay_id, channel=CHANNEL):
 def last_commit(warehouse):
     log = sorted((warehouse.folder / "raw_events" / "_delta_log").glob("*.json"))
     return [json.loads(line) for line in log[-1].read_text().splitlines()]
+
+
+@pytest.mark.parametrize("predicate", [None, "position > 1", "position > 9"])
+@pytest.mark.parametrize("columns", [None, ["entity_name", "record_ids", "received_at", "payload"]])
+def test_a_frame_is_what_a_scan_is(warehouse, columns, predicate):
+    table = RawEvents.open(warehouse).table
+    wanted = pl.DataFrame(table.scan(columns, predicate))
+    assert wanted.is_empty()
+    assert table.frame(columns, predicate).equals(wanted)
+    RawEvents.open(warehouse).commit(events(1, 2), landed_to(2, b"\x02"))
+    RawEvents.open(warehouse).commit(events(3, entity="Contact"), landed_to(3, b"\x03"))
+    table = RawEvents.open(warehouse).table
+    frame, wanted = table.frame(columns, predicate), pl.DataFrame(table.scan(columns, predicate))
+    assert frame.schema == wanted.schema
+    assert frame.sort("record_ids").equals(wanted.sort("record_ids"))
+    assert frame.is_empty() == (predicate == "position > 9")
 
 
 def test_events_position_and_replay_id_are_one_commit(warehouse):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sfcdc_assets.change_events.columns import Column, columns
@@ -145,8 +146,12 @@ def test_a_page_of_rows_without_ids_of_their_own_is_refused(
 
 def test_records_of_one_id_are_refused() -> None:
     with pytest.raises(NotPollable, match="one Id, 01"):
-        check_ids("Odd", ["02", "01", "01"])
-    check_ids("Odd", [])
+        check_ids("Odd", pl.Series(["02", "01", "01"]))
+    for empty in (None, "", "000000000000000", "000000000000000AAA"):
+        with pytest.raises(NotPollable, match="empty Id"):
+            check_ids("Odd", pl.Series(["01", empty], dtype=pl.String))
+    check_ids("Odd", pl.Series(["01", "000000000000000AAB"]))
+    check_ids("Odd", pl.Series([], dtype=pl.String))
 
 
 @pytest.mark.parametrize("says_so", [True, False])

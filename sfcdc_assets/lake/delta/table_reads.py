@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.lake.delta.data_files import DataFile, data_files, unreadable
 from sfcdc_assets.lake.delta.table_snapshot import TableSnapshot
 from sfcdc_assets.lake.errors import TableDamaged, UnreadableTable
@@ -51,6 +52,15 @@ class TableReads(TableSnapshot):
             rows = self._stream(columns, predicate).read_all()
         return self._plain(rows)
 
+    def frame(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> pl.DataFrame:
+        """Rows as `scan` gives them, as Polars has them: it takes texts as they are decoded, without a copy. Raises as
+        `scan`."""
+        if not self._has_files:
+            return empty_rows(self.schema if columns is None else pa.schema(map(self.schema.field, columns)))
+        with self._reading():
+            rows = pl.DataFrame(self._stream(columns, predicate).read_all())
+        return rows.cast({pl.Categorical: pl.String})  # of columns that a table is partitioned by
+
     @property
     def _has_files(self) -> bool:
         """Most reconciliation ledgers are empty, and planning a scan costs milliseconds."""
@@ -73,7 +83,7 @@ class TableReads(TableSnapshot):
 
     def rows(self, columns: Sequence[str] | None = None, predicate: str | None = None) -> list[dict[str, Any]]:
         """Return the rows that `scan` gives, as Python values; few. By Polars: Arrow imports pandas to make a time."""
-        return pl.DataFrame(self.scan(columns, predicate)).to_dicts()
+        return self.frame(columns, predicate).to_dicts()
 
     def read_files(self, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
         """Columns that lie in these files of the table, whole; those that a file lacks are null. Raises as `scan`."""

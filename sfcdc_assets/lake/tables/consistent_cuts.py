@@ -186,7 +186,7 @@ def prune_cuts(warehouse: Warehouse, retention: CutRetention, now: datetime) -> 
     table = Table.open(warehouse, NAME)
     if table is None:
         return 0
-    rows = pl.DataFrame(table.scan(list(COLUMNS)))
+    rows = table.frame(list(COLUMNS))
     rows = rows.with_columns(retention.kept(rows, now))
     forgotten = 0
     for channel in rows["channel"].unique():

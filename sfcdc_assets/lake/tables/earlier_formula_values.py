@@ -52,7 +52,7 @@ class EarlierFormulaValues:
         current = CurrentState.open(self._warehouse, self._entity)
         if current is None:
             return found
-        parts = (arrow_frame(current.table.scan([ID, _BEGAN], each)) for each in conditions_on_ids(record_ids))
+        parts = (current.table.frame([ID, _BEGAN], each) for each in conditions_on_ids(record_ids))
         return pl.concat([found, *(part.cast(found.schema) for part in parts)])
 
 

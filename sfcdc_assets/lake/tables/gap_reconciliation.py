@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 
-import polars as pl
 import pyarrow as pa
 
 from sfcdc_assets.lake.delta.commit_protocol import retry_on_conflict
@@ -219,7 +218,7 @@ class Ledger:
         """Open entries by reason."""
         if not self.has_open_suspects:
             return {}
-        rows = pl.DataFrame(self.table.scan(["reason"], "status = 'open'"))
+        rows = self.table.frame(["reason"], "status = 'open'")
         return dict(rows.group_by("reason").len().sort("reason").iter_rows())
 
     def head_of_open(self, count: int) -> pa.Table:
