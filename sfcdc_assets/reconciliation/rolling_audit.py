@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import islice
 
 from sfcdc_assets.lake.store.poll_notes import PollNote, read_poll_notes
-from sfcdc_assets.lake.tables.current_state import CurrentState, id_ranges
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.damage import of_readable
 from sfcdc_assets.lake.tables.erasure_receipts import erased_records
 from sfcdc_assets.lake.tables.rolling_audits import LastComparison, RollingAudits, Suspicion
@@ -220,7 +220,7 @@ class _Auditor:
         It ends where a file begins, or with the `WINDOW`th live record. Files that another client wrote may overlap and
         begin anywhere: a window that is too small takes in twice as many of them.
         """
-        begins = sorted({each.first for each in id_ranges(list(table.files().values())) if each.first > lower})
+        begins = table.beginnings(lower)
         taken = 1
         while True:
             upper = begins[taken - 1] if taken <= len(begins) else None

@@ -176,6 +176,13 @@ class CurrentState:
         """Return the table's files by path."""
         return {file.path: file for file in self.table.files()}
 
+    def beginnings(self, after: str) -> list[str]:
+        """Return the Ids after this one at which files begin, in order, as far as their statistics say."""
+        statistics = self.table.file_statistics()
+        if "min.Id" not in statistics.columns:
+            return []
+        return statistics.filter(pl.col("min.Id") > after)["min.Id"].unique().sort().to_list()
+
     def id_windows(self, rows_at_once: int) -> Iterator[IdWindow]:
         """Ranges of Ids that together are all, each of as many key-range files as have so many rows."""
         lower: str | None = None

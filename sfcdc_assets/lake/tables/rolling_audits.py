@@ -83,7 +83,7 @@ class RollingAudits:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         table = Table.open(warehouse, NAME)
-        self._rows: list[Row] = table.scan().sort_by("at").to_pylist() if table else []
+        self._rows: list[Row] = table.frame().sort("at").to_dicts() if table else []
 
     def looks(self) -> dict[str, LastComparison]:
         """Return the last look of each entity."""
