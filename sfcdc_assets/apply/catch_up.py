@@ -91,8 +91,14 @@ class CatchUp:
         listener: ApplyListener,
         *,
         every_entity: bool,
+        waits: bool = True,
     ) -> None:
+        """With `waits` a round ends with reads of all suspect records that are due, for which some seconds have to pass
+        since their last event. A run that follows its channels has later rounds for that, and nothing waits for it."""
         self._run = run
+        self._waits = waits
+        self._reads_left = False
+        """Of the last round, some records are to be read when a read of them shows their last event."""
         self._warehouse = run.warehouse
         self._org = run.org
         self._entities = dict(entities)
@@ -127,6 +133,7 @@ class CatchUp:
         """Drain the channels; the entities that are to be worked on. Of a channel that cannot be drained these are
         worked on as far as it was landed before; `not_drained` has the reason."""
         self._unanswered = UnansweredTime(HEALING_SECONDS)
+        self._reads_left = False
         for channel in dict.fromkeys(self._entities.values()):
             report = self._lander.land(channel)
             self._drained[channel] = (report.complete_position, report.complete_through_ms)
@@ -221,7 +228,11 @@ class CatchUp:
     def follow(self, following: Following) -> Iterator[Mapping[str, Exception]]:
         """Go on with what is landed meanwhile, as long as `following` says; after each round the entities that failed,
         with the reason. A round in which one did is the last."""
-        while following.has_more({of: position for of, (position, _) in self._drained.items()}):
+        visible_seconds = self._run.settings.visibility_seconds
+        while following.has_more(
+            {of: position for of, (position, _) in self._drained.items()},
+            at_most=visible_seconds if self._reads_left else None,
+        ):
             found = dict(self.outcomes(self.land()))
             failed = {entity: each for entity, each in found.items() if isinstance(each, Exception)}
             self.finish([each for each in found.values() if isinstance(each, Applied)], failed)
@@ -261,7 +272,10 @@ class CatchUp:
         if not report.open_suspects:
             return applied
         with unanswered_at_most(self._unanswered):
-            read = read_back_suspects(self._run, report.entity, report.channel, self._watermarks)
+            read = read_back_suspects(self._run, report.entity, report.channel, self._watermarks, waits=self._waits)
+        if read is not None and read.too_early:
+            self._reads_left = True
+            read = read if read.asked else None
         if read is None or not (read.found or read.gone):
             return replace(applied, read=read)
         healed_after = (clock.now_ms() - (read.oldest_opened_at or 0)) / 1000

@@ -46,12 +46,17 @@ class Following:
         self._gives_way = gives_way
         self._until = clock.current().monotonic() + seconds
 
-    def has_more(self, drained: Mapping[str, int]) -> bool:
-        """Wait for complete transactions after these positions (channel -> position); whether there are some, and
-        nothing that this run could not do. That would be left waiting: the sensor asks for one run at a time."""
-        give_up = min(self._until, clock.current().monotonic() + QUIET_SECONDS)
-        while clock.current().monotonic() < give_up:
-            if any(self._lander.land(channel).complete_position > position for channel, position in drained.items()):
+    def has_more(self, drained: Mapping[str, int], at_most: float | None = None) -> bool:
+        """Wait for complete transactions after these positions (channel -> position), or for `at_most` seconds where
+        something is to be done then without any; whether there is something, and nothing that this run could not do.
+        That would be left waiting: the sensor asks for one run at a time."""
+        begun = clock.current().monotonic()
+        give_up = min(self._until, begun + QUIET_SECONDS)
+        while (now := clock.current().monotonic()) < give_up:
+            is_time = at_most is not None and now >= begun + at_most
+            if is_time or any(
+                self._lander.land(channel).complete_position > position for channel, position in drained.items()
+            ):
                 return not (self._gives_way() or self._others_wait())
             clock.sleep(LOOK_SECONDS)
         return False

@@ -23,6 +23,7 @@ from sfcdc_assets.lake.tables.open_suspect import LISTED_AS_DELETED, NOT_BELIEVE
 from sfcdc_assets.lake.tables.raw_events import RawEvents
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.tables.snapshots import Snapshots
+from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.org_connection import OrgConnection
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.org_reads.compare import EXTRA
@@ -49,6 +50,8 @@ from sfcdc_assets.timeline.suspect import Reason
 
 RECORDS = 10_000
 """The most records of one reading: what is held in memory, and what a failure costs. The next one takes the rest."""
+PATIENCE_MS = 60_000
+"""How long an entry is due, at most, until somebody waits for it."""
 READS = 3
 """How often a record whose row is older than its last event is read before it waits for the next attempt."""
 
@@ -57,7 +60,8 @@ READS = 3
 class ReadBackReport:
     """Suspect records that were asked for, found, gone; those whose read was older than their last event, those that
     could not be read though others were, and those that are not shown and not believed to be gone, with the reason; API
-    requests spent; and why the reading failed, if it did."""
+    requests spent; why the reading failed, if it did; and those for which it was `too_early`: the watermark of a read
+    would not lie after their last event yet."""
 
     entity: str
     asked: int
@@ -70,11 +74,18 @@ class ReadBackReport:
     calls: int = 0
     oldest_opened_at: int | None = None
     error: str | None = None
+    too_early: int = 0
 
 
 @retry_on_conflict
-def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks: Watermarks) -> ReadBackReport | None:
+def read_back_suspects(
+    run: OrgRunContext, entity: str, channel: str, watermarks: Watermarks, *, waits: bool = True
+) -> ReadBackReport | None:
     """Read the entity's suspect records back, those that may be asked for now; None when there are none.
+
+    A read stands for what was received some seconds before it (`Watermarks`). With `waits` it is made when that is all
+    that is in the tables; without, those records are read whose last event in the tables was received that long ago,
+    and it waits only for one that has been due for `PATIENCE_MS`: a record may change again and again.
 
     A read that the org refuses or breaks off leaves the entries open, with the reason and the time in the ledger; the
     next attempt comes after a pause that doubles. Nothing is lost by it, and no other record is concerned: one that the
@@ -90,6 +101,17 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
         return None
     if not taken.has_watermark_on(channel):  # it has another channel by now, and positions of this one mean nothing
         return None
+    applied = table.applied(channel) or 0
+    at_once, too_early = None if waits else watermarks.at_once(channel), 0
+    if at_once is not None:
+        shown = _shown(warehouse, entity, channel, suspects, at_once, applied)
+        others = [each for each in suspects if each not in shown]
+        if any(max(each.opened_at, each.due_at) < clock.now_ms() - PATIENCE_MS for each in others):
+            at_once = None
+        else:
+            suspects, too_early = shown, len(others)
+    if not suspects:
+        return ReadBackReport(entity, 0, too_early=too_early)
     every_id = list(dict.fromkeys(suspect.record_id for suspect in suspects))
     record_ids = every_id[:RECORDS]
     chosen = set(record_ids)
@@ -99,9 +121,9 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
     lengthen_unanswered_time(min(suspect.attempts for suspect in suspects))
     try:
         # A read older than events that are in the row already would be left out: the watermark lies after all of them.
-        position = watermarks.of(
-            channel, max(table.applied(channel) or 0, *(suspect.position_on(channel) for suspect in suspects))
-        )
+        position = at_once
+        if position is None:
+            position = watermarks.of(channel, max(applied, *(each.position_on(channel) for each in suspects)))
         reading = _read(run, entity, channel, columns, position, suspects, record_ids)
         vanished = _vanished(table, ledger, reading.rows, reading.events, suspects)
         of_all = len(every_id) / len(record_ids)
@@ -109,7 +131,9 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
     except SfcdcError as error:
         ledger.failed(suspects, str(error), clock.now_ms())
         asked, spent = len(record_ids), org.session.calls - calls
-        return ReadBackReport(entity, asked, calls=spent, oldest_opened_at=oldest, error=str(error))
+        return ReadBackReport(
+            entity, asked, calls=spent, oldest_opened_at=oldest, error=str(error), too_early=too_early
+        )
     not_believed = set(vanished) if why is not None else set()
     believed = _without(reading.rows, not_believed)
     if believed.num_rows:
@@ -134,7 +158,18 @@ def read_back_suspects(run: OrgRunContext, entity: str, channel: str, watermarks
         not_believed_why=why,
         calls=org.session.calls - calls,
         oldest_opened_at=oldest,
+        too_early=too_early,
     )
+
+
+def _shown(
+    warehouse: Warehouse, entity: str, channel: str, suspects: Sequence[OpenSuspect], watermark: int, applied: int
+) -> list[OpenSuspect]:
+    """Return those of the entries that a read with this watermark answers: neither they nor an event of their records
+    that is in the tables comes after it."""
+    later = events_of_records(RawEvents.open(warehouse), entity, channel, watermark, applied)
+    changed = set(later["record_id"].to_list())
+    return [each for each in suspects if each.position_on(channel) <= watermark and each.record_id not in changed]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sfcdc_assets.lake.tables.raw_events import RawEvents
+from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.landing.poll_timeouts import WATERMARK
 from sfcdc_assets.landing.run_lander import FailSafeLander, Lander
 from sfcdc_assets.org_connection.run_context import RunContext
@@ -60,11 +61,9 @@ class Watermarks:
         Raises `NoWatermark`.
         """
         if self._landed.get(channel, -1) < at_least:
-            report = self._lander.land(channel, WATERMARK)
+            report = self._land(channel)
             if not report.has_checkpoint:
                 raise NoWatermark(channel, report.position, "no keepalive has come since it was begun at LATEST")
-            self._landed[channel] = report.position
-            self._stored[channel] = self._last_stored(channel)
         at_least = max(at_least, self._stored[channel])
         for _ in range(WAITS):
             position = self._visible(channel)
@@ -72,6 +71,21 @@ class Watermarks:
                 return position
             clock.sleep(self._visibility_seconds / 4)
         raise NoWatermark(channel, position, f"position {at_least} was received too short a time ago, or not at all")
+
+    def at_once(self, channel: str) -> int:
+        """Return the watermark of a read that begins now and waits for nothing: events that it needs may lie after it.
+        0 where what was stored for whoever begins is not old enough, or where there is no place in the stream yet."""
+        if not self._land(channel).has_checkpoint:
+            return 0
+        position = self._visible(channel)
+        return position if position >= self._stored[channel] else 0
+
+    def _land(self, channel: str) -> LandingReport:
+        report = self._lander.land(channel, WATERMARK)
+        if report.has_checkpoint:
+            self._landed[channel] = report.position
+            self._stored[channel] = self._last_stored(channel)
+        return report
 
     def _last_stored(self, channel: str) -> int:
         """Return the last landed position if the channel has just brought what had been stored for it, 0 otherwise: a

@@ -6,13 +6,13 @@ from contextlib import closing
 
 import dagster as dg
 
-from sfcdc_assets.apply.catch_up import Applied
+from sfcdc_assets.apply.catch_up import Applied, CatchUp
 from sfcdc_assets.entities.entities import entity_channels
 from sfcdc_assets.landing.run_lander import LandedOnly, Poller
-from sfcdc_assets.orchestration.assets.catch_up_run import catch_up_of_run
 from sfcdc_assets.orchestration.assets.entity_failures import chosen, failure_of_some, materializations, results
 from sfcdc_assets.orchestration.assets.layer_metadata import channel_materialization, raw_events_metadata
 from sfcdc_assets.orchestration.assets.materializations import data_version, snapshot_metadata
+from sfcdc_assets.orchestration.assets.reports import RunReports
 from sfcdc_assets.orchestration.assets.snapshots import SnapshotTaker
 from sfcdc_assets.orchestration.assets.specs import raw_events_spec, snapshot_spec, table_specs
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
@@ -139,7 +139,8 @@ def build_tables(assets: OrgAssets) -> dg.AssetsDefinition:
             known = entity_channels(warehouse, settings.channels, settings.entities, run.org.members)
             entities = chosen(known, context.partition_keys, settings.channels)
             landing = LandedOnly(warehouse, {})
-            catch_up, reports = catch_up_of_run(assets, context, run, landing, entities, known, every_entity=True)
+            reports = RunReports.of_run(assets, context, run, entities, with_columns=True)
+            catch_up = CatchUp(run, landing, entities, known, reports, every_entity=True)
             reports.log = context.log
             for entity, found in catch_up.outcomes(catch_up.land()):
                 if isinstance(found, Exception):

@@ -15,7 +15,7 @@ from sfcdc_assets.lake.tables.consistent_cuts import Cut
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.land import LandingReport
 from sfcdc_assets.orchestration.assets.column_reports import BUSY_SECONDS, CALM_SECONDS, with_new_columns
-from sfcdc_assets.orchestration.assets.front_doors import WAY_TO_ASSETS, UnreportedDoors
+from sfcdc_assets.orchestration.assets.front_doors import WAY_TO_ASSETS, WITHOUT_ASSET_TAG, UnreportedDoors
 from sfcdc_assets.orchestration.assets.keys import AssetKeys
 from sfcdc_assets.orchestration.assets.layer_metadata import (
     changes_of,
@@ -33,6 +33,7 @@ from sfcdc_assets.orchestration.assets.tables_metadata import TablesLook, look_a
 from sfcdc_assets.orchestration.assets.unreported_batches import HeldBatches
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.orchestration.org_assets import OrgAssets
+from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import BatchApplied, notify
@@ -88,6 +89,27 @@ class RunReports(ApplyListener):
         self.deliveries = 0
         """Events that the org has sent to this run: 0 where a sensor landed them for it."""
         self.log: Log = _Silent()
+
+    @classmethod
+    def of_run(
+        cls,
+        assets: OrgAssets,
+        context: dg.OpExecutionContext | dg.AssetExecutionContext,
+        run: OrgRunContext,
+        entities: Mapping[str, str],
+        *,
+        with_columns: bool,
+    ) -> RunReports:
+        """Return those of a run of Dagster's."""
+        return cls(
+            assets,
+            context.instance,
+            run.warehouse,
+            entities,
+            run.run_id,
+            with_columns=with_columns,
+            without_asset=context.run.tags.get(WITHOUT_ASSET_TAG),
+        )
 
     def take(self, *, is_calm: bool = True) -> list[Event]:
         """All that has come since the last time, as one report of each partition. `is_calm`: it may be long until the

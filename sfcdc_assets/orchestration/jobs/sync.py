@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 
 from sfcdc_assets.apply.apply_changes import Ready
-from sfcdc_assets.apply.catch_up import HEALING_SECONDS
+from sfcdc_assets.apply.catch_up import HEALING_SECONDS, CatchUp
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS, QUIET_SECONDS, Following
-from sfcdc_assets.orchestration.assets.catch_up_run import catch_up_of_run
 from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_as_failed
-from sfcdc_assets.orchestration.assets.reports import Event
+from sfcdc_assets.orchestration.assets.reports import Event, RunReports
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of
@@ -62,8 +61,15 @@ def _land(assets: OrgAssets) -> dg.OpDefinition:
         """Land what the channels bring, and find out which entities have work."""
         with retried(context), started_run(assets, context, config) as started:
             run = started.run
-            catch_up, reports = catch_up_of_run(
-                assets, context, run, started.landing, started.entities, started.known, every_entity=False
+            reports = RunReports.of_run(assets, context, run, started.entities, with_columns=False)
+            catch_up = CatchUp(
+                run,
+                started.landing,
+                started.entities,
+                started.known,
+                reports,
+                every_entity=False,
+                waits=not config.follow_seconds,
             )
             reports.log = context.log
             states = {state.entity: state for state in catch_up.land()}

@@ -36,8 +36,8 @@ see all records, and in which names of fields change by their case alone."""
 POLLED_OBJECT = "Life_Polled__c"
 """What no channel carries."""
 BESIDE, BESIDE_FROM = 0.3, 1_111
-"""Share of the histories with a polled object and platform events beside the change events, of those from that seed on:
-the others are what they were when they were run for docs/proof.md."""
+"""Share of the histories with a polled object and platform events beside the change events, of those from that seed on,
+half of which wait for no read: the others are what they were when they were run for docs/proof.md."""
 REBUILT_AS_BEFORE = 0.15
 """Share of the histories whose tables are rebuilt in batches of the size that made them; in the others all at once,
 which costs half and has to give the same."""
@@ -77,6 +77,8 @@ class BatchPlan:
     settle: float = SETTLE
     """Seconds."""
     rebuilt_at_once: int = MOST_EVENTS
+    waits: bool = True
+    """Whether a run waits until records that are suspect can be read back, or leaves that to a later one."""
     has_others: bool = False
     """There are a polled object and platform events (`beside_change_events`)."""
 
@@ -143,6 +145,8 @@ def full_plan_of(seed: int) -> BatchPlan:
         plan = replace(plan, mix=replace(plan.mix, recase_field=5))
     if dice.random() < REBUILT_AS_BEFORE:
         plan = replace(plan, rebuilt_at_once=plan.most_events)
+    if seed >= BESIDE_FROM:
+        plan = replace(plan, waits=Random(f"waits:{seed}").random() < 0.5)
     if seed >= BESIDE_FROM and dice.random() < BESIDE:
         plan = replace(plan, has_others=True)
     if plan.losses or plan.starts[0] == "LATEST":

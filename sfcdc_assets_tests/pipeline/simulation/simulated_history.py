@@ -403,7 +403,8 @@ class SimulatedHistory(ApplyListener):
                     )
 
     def _catch_up(self, known: dict[str, str]) -> None:
-        CatchUp(self._run(self.warehouse), self._poller, known, known, self, every_entity=False).run()
+        run, waits = self._run(self.warehouse), self.plan.waits
+        CatchUp(run, self._poller, known, known, self, every_entity=False, waits=waits).run()
 
     def _run(self, tables: Warehouse) -> OrgRunContext:
         visible, spark = self.plan.visibility, lambda: self._spark
