@@ -34,7 +34,8 @@ class Event(NamedTuple):
 @dataclass(frozen=True)
 class Landed:
     """A commit to `raw_events`. `rows`: the events by position; of those that nobody can read there is none. `resume`:
-    the replay id after which the stream is resumed. `is_break`: the order is broken here."""
+    the replay id after which the stream is resumed. `is_break`: the order is broken here. `is_from_latest`: the stream
+    was begun at LATEST, so that nothing before its first event has a replay id, after which it could be resumed."""
 
     channel: str
     position: int
@@ -43,6 +44,7 @@ class Landed:
     open_from: int = 0
     rows: Mapping[int, Event] = field(default_factory=dict)
     is_break: bool = False
+    is_from_latest: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,9 @@ class Followed:
         if commit.open_from:
             group = [channel.rows[at].replay_id for at in range(commit.open_from, after + 1) if at in channel.rows]
             _require(len(set(group)) <= 1, "landed before moved", commit, "several replay ids are open")
-            if group:
+            begun_after = max((at for at in channel.breaks if at < commit.open_from), default=0)
+            is_first = not any(begun_after < at < commit.open_from for at in channel.rows)
+            if group and not (commit.is_from_latest and is_first):
                 _require(commit.resume != group[0], "landed before moved", commit, "the open replay id is not resumed")
 
     def _begun(self, commit: ReadBegun, entity: _Entity) -> None:

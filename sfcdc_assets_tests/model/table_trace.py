@@ -26,6 +26,8 @@ from sfcdc_assets.lake.tables.open_suspect import ENTITY
 from sfcdc_assets.lake.tables.raw_events import NAME as RAW_EVENTS
 from sfcdc_assets.lake.tables.snapshot_checkpoint import ENTRY, SnapshotEntry
 from sfcdc_assets.lake.tables.snapshot_reads import READ_BACK
+from sfcdc_assets.lake.tables.stream_checkpoint import STARTS
+from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.model.relation import (
     Appended,
     CleanedUp,
@@ -168,7 +170,14 @@ def _landed(commit: TableCommit) -> Iterator[Commit]:
         is_break = not events and number("begun") == 0 and not number("replay_id") and commit.set_now[channel] > 0
         resume = bytes_of("replay_id", number) or None
         yield Landed(
-            channel, commit.set_now[channel], number("complete"), resume, number("open_from"), events, is_break=is_break
+            channel,
+            commit.set_now[channel],
+            number("complete"),
+            resume,
+            number("open_from"),
+            events,
+            is_break=is_break,
+            is_from_latest=STARTS[number("begun")] == LATEST,
         )
 
 

@@ -63,3 +63,15 @@ def test_a_transaction_in_the_midst_of_which_a_second_copy_comes_is_not_complete
     followed.take(Landed("c", 4, complete, rows={1: first, 2: second, 3: third, 4: copy}))
     with nullcontext() if is_allowed else pytest.raises(NotAllowed, match=WHOLE):
         followed.take(Landed("c", 5, complete, rows={5: last}))
+
+
+@pytest.mark.parametrize(
+    ("is_from_latest", "open_from", "is_allowed"), [(True, 1, True), (False, 1, False), (True, 2, False)]
+)
+def test_a_stream_is_resumed_after_an_open_replay_id_only_if_it_was_begun_with_it_at_latest(
+    *, is_from_latest: bool, open_from: int, is_allowed: bool
+) -> None:
+    rows = {at: Event(at, str(at), "Account", at) for at in range(1, open_from + 1)}
+    commit = Landed("c", open_from, 0, open_from, open_from, rows, is_from_latest=is_from_latest)
+    with nullcontext() if is_allowed else pytest.raises(NotAllowed, match="the open replay id is not resumed"):
+        Followed().take(commit)

@@ -13,7 +13,7 @@ from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.lake.delta.transaction_versions import bytes_of, numbers_of
 from sfcdc_assets.streams.checkpoint import COMETD, EARLIEST, LATEST, PUBSUB, StreamCheckpoint
 
-_STARTS = (None, EARLIEST, LATEST)
+STARTS = (None, EARLIEST, LATEST)
 """`begun` is kept as the index of one of these."""
 _TRANSPORTS = (PUBSUB, COMETD)
 """`transport` is kept as the index of one of these."""
@@ -56,7 +56,7 @@ class StoredCheckpoint:
             position=table.transaction_version(channel) or 0,
             complete_position=number("complete"),
             landed_at=number("landed_at"),
-            begun=_STARTS[number("begun")],
+            begun=STARTS[number("begun")],
             begun_at=number("begun_at"),
             replay_id=bytes_of("replay_id", number),
             known_at=number("known_at"),
@@ -88,7 +88,7 @@ class StoredCheckpoint:
         numbers = {
             "complete": self.complete_position,
             "landed_at": self.landed_at,
-            "begun": _STARTS.index(self.begun),
+            "begun": STARTS.index(self.begun),
             "begun_at": self.begun_at,
             "known_at": self.known_at,
             "open_from": self.open_from,
@@ -114,4 +114,4 @@ def complete_position(table: Table, channel: str) -> int:
 def begun(table: Table, channel: str) -> str | None:
     """Return where the stream was begun, alone: with the position it says whether the channel is where a reader left
     it."""
-    return _STARTS[table.transaction_version(f"{channel}#begun") or 0]
+    return STARTS[table.transaction_version(f"{channel}#begun") or 0]
