@@ -101,28 +101,21 @@ def read_back_suspects(
         return None
     if not taken.has_watermark_on(channel):  # it has another channel by now, and positions of this one mean nothing
         return None
-    applied = table.applied(channel) or 0
-    at_once, too_early = None if waits else watermarks.at_once(channel), 0
-    if at_once is not None:
-        shown = _shown(warehouse, entity, channel, suspects, at_once, applied)
-        others = [each for each in suspects if each not in shown]
-        if any(max(each.opened_at, each.due_at) < clock.now_ms() - PATIENCE_MS for each in others):
-            at_once = None
-        else:
-            suspects, too_early = shown, len(others)
-    if not suspects:
-        return ReadBackReport(entity, 0, too_early=too_early)
-    every_id = list(dict.fromkeys(suspect.record_id for suspect in suspects))
-    record_ids = every_id[:RECORDS]
-    chosen = set(record_ids)
-    suspects = [suspect for suspect in suspects if suspect.record_id in chosen]
-    calls, oldest = org.session.calls, min(suspect.opened_at for suspect in suspects)
-    columns = columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
-    lengthen_unanswered_time(min(suspect.attempts for suspect in suspects))
+    calls, columns = org.session.calls, columns_of_table(Schemas(warehouse), entity, table.schema, run.privacy)
+    applied, number, too_early, position = table.applied(channel) or 0, len(suspects), 0, None
     try:
-        # A read older than events that are in the row already would be left out: the watermark lies after all of them.
-        position = at_once
+        if not waits:
+            position, suspects = _at_once(warehouse, entity, channel, watermarks, suspects, applied)
+            too_early = number - len(suspects)
+            if not suspects:
+                return ReadBackReport(entity, 0, too_early=too_early)
+        every_id = list(dict.fromkeys(suspect.record_id for suspect in suspects))
+        record_ids = every_id[:RECORDS]
+        chosen = set(record_ids)
+        suspects = [suspect for suspect in suspects if suspect.record_id in chosen]
+        lengthen_unanswered_time(min(suspect.attempts for suspect in suspects))
         if position is None:
+            # A read that is older than what is in its row would be left out: the watermark lies after all of that.
             position = watermarks.of(channel, max(applied, *(each.position_on(channel) for each in suspects)))
         reading = _read(run, entity, channel, columns, position, suspects, record_ids)
         vanished = _vanished(table, ledger, reading.rows, reading.events, suspects)
@@ -130,9 +123,13 @@ def read_back_suspects(
         why = _why_not_believed(org, table, entity, len(vanished), reading.rows.num_rows, of_all)
     except SfcdcError as error:
         ledger.failed(suspects, str(error), clock.now_ms())
-        asked, spent = len(record_ids), org.session.calls - calls
         return ReadBackReport(
-            entity, asked, calls=spent, oldest_opened_at=oldest, error=str(error), too_early=too_early
+            entity,
+            asked=len({suspect.record_id for suspect in suspects}),
+            calls=org.session.calls - calls,
+            oldest_opened_at=min(suspect.opened_at for suspect in suspects),
+            error=str(error),
+            too_early=too_early,
         )
     not_believed = set(vanished) if why is not None else set()
     believed = _without(reading.rows, not_believed)
@@ -157,19 +154,31 @@ def read_back_suspects(
         not_believed=len(not_believed),
         not_believed_why=why,
         calls=org.session.calls - calls,
-        oldest_opened_at=oldest,
+        oldest_opened_at=min(suspect.opened_at for suspect in suspects),
         too_early=too_early,
     )
 
 
-def _shown(
-    warehouse: Warehouse, entity: str, channel: str, suspects: Sequence[OpenSuspect], watermark: int, applied: int
-) -> list[OpenSuspect]:
-    """Return those of the entries that a read with this watermark answers: neither they nor an event of their records
-    that is in the tables comes after it."""
+def _at_once(
+    warehouse: Warehouse,
+    entity: str,
+    channel: str,
+    watermarks: Watermarks,
+    suspects: list[OpenSuspect],
+    applied: int,
+) -> tuple[int | None, list[OpenSuspect]]:
+    """Return the watermark of a read that nothing waits for, and the entries that it answers: neither they nor an event
+    of their records that is in the tables comes after it. No watermark, and all entries, where one of the others has
+    been due for so long that it is to be waited for. Raises `SfcdcError`."""
+    watermark, long_ago = watermarks.at_once(channel), clock.now_ms() - PATIENCE_MS
     later = events_of_records(RawEvents.open(warehouse), entity, channel, watermark, applied)
-    changed = set(later["record_id"].to_list())
-    return [each for each in suspects if each.position_on(channel) <= watermark and each.record_id not in changed]
+    changed, answered = set(later["record_id"].to_list()), []
+    for each in suspects:
+        if each.position_on(channel) <= watermark and each.record_id not in changed:
+            answered.append(each)
+        elif max(each.opened_at, each.due_at) < long_ago:
+            return None, suspects
+    return watermark, answered
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ import pytest
 from sfcdc_assets.apply.catch_up import ApplyListener, CatchUp
 from sfcdc_assets.apply.follow_run import FOLLOW_SECONDS, QUIET_SECONDS, Following
 from sfcdc_assets.emulator.faults.faults import Fault
+from sfcdc_assets.lake.errors import TableDamaged
 from sfcdc_assets.landing.run_lander import LandedOnly
+from sfcdc_assets.org_reads import read_back
 from sfcdc_assets.org_reads.read_back import PATIENCE_MS
 from sfcdc_assets.org_reads.take_snapshot import ToCopy, take_snapshot
 from sfcdc_assets.reconciliation.rebuild import applying, rebuild_entity
@@ -128,6 +130,27 @@ def test_a_run_reads_what_is_left_though_nothing_comes(followed: Followed) -> No
     lasted = followed.follow()
     assert followed.suspects() == set()
     assert VISIBILITY + QUIET_SECONDS <= lasted <= VISIBILITY + QUIET_SECONDS + 1
+    followed.assert_equal_and_rebuilt()
+
+
+def test_events_that_cannot_be_read_keep_no_other_record_waiting(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise TableDamaged("raw_events", "Account", "a.parquet", "cannot be read")
+
+    followed.make_suspect(0)
+    followed.org.update(1, Name="at once")
+    followed.org.update(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(read_back, "events_of_records", damaged)
+        followed.catch_up()
+    assert followed.rows()[followed.org.accounts[1]]["Name"] == "at once"
+    (entry,) = rows_of(followed.org.warehouse, "gap_reconciliation/Account")
+    assert (entry["status"], entry["attempts"]) == ("open", 1)
+    assert "raw_events (Account) is damaged" in entry["last_error"]
+    followed.org.pass_time(3600)
+    followed.catch_up()
     followed.assert_equal_and_rebuilt()
 
 
