@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.column_types import FORMS, ColumnType
 from sfcdc_assets.key_ranges.frames import arrow_frame
-from sfcdc_assets.lake.tables.current_state import CurrentState, conditions_on_ids
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.snapshots import Snapshots
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.settings.channel_kinds import POLLED
@@ -64,9 +64,9 @@ def _same_in(table: CurrentState, rows: pa.Table, ids: Collection[str]) -> froze
     if not ids:
         return frozenset()
     names = [name for name in rows.column_names if name != "Id" and name[0] != "_"]
-    parts = [table.table.frame(["Id", *_KNOWN, *names], each) for each in conditions_on_ids(sorted(ids))]
+    ours = table.rows_of(sorted(ids), ["Id", *_KNOWN, *names])
     theirs = arrow_frame(rows).filter(pl.col("Id").is_in(list(ids)))
-    both = theirs.select("Id", "_is_deleted", *names).join(pl.concat(parts), on="Id", suffix="@table")
+    both = theirs.select("Id", "_is_deleted", *names).join(ours, on="Id", suffix="@table")
     same = [pl.col(name).eq_missing(pl.col(f"{name}@table")) for name in ("_is_deleted", *names)]
     return frozenset(both.filter(pl.all_horizontal(*same) & ~pl.col("_in_doubt"))["Id"].to_list())
 

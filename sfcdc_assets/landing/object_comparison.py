@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
-from sfcdc_assets.lake.tables.current_state import CurrentState, conditions_on_ids
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.gap_reconciliation import Ledger
 from sfcdc_assets.lake.tables.schemas import Schemas
 from sfcdc_assets.lake.warehouse import Warehouse
@@ -131,7 +131,8 @@ class ObjectComparison:
 
     def _compare(self, page: pa.Table) -> None:
         theirs = arrow_frame(page)
-        ours = _rows_of(_table(self._warehouse, self.entity), theirs["Id"].to_list(), self._names)
+        wanted = ["Id", "_is_deleted", *self._names]
+        ours = _table(self._warehouse, self.entity).rows_of(theirs["Id"].to_list(), wanted)
         self._found |= _differing(theirs, ours, self._names)
         self._seen.append(theirs["Id"])
 
@@ -152,12 +153,6 @@ def _compared_columns(columns: Sequence[Column], fields: Sequence[str]) -> list[
     if tuple(fields) == ALL_FIELDS:
         return list(columns)
     return [column for column in columns if column.name == "Id" or column.name in fields]
-
-
-def _rows_of(table: CurrentState, record_ids: list[str], names: Sequence[str]) -> pl.DataFrame:
-    wanted = ["Id", "_is_deleted", *names]
-    parts = [table.table.frame(wanted, condition) for condition in conditions_on_ids(record_ids)]
-    return pl.concat(parts) if parts else arrow_frame(table.table.schema.empty_table().select(wanted))
 
 
 def _differing(theirs: pl.DataFrame, ours: pl.DataFrame, names: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.key_ranges.frames import arrow_frame
-from sfcdc_assets.lake.tables.current_state import CurrentState, conditions_on_ids
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.org_reads.compare import EXTRA, MISSING, Difference, different_values, one_sided
 from sfcdc_assets.org_reads.records_by_id import read_back
 from sfcdc_assets.runtime import clock
@@ -48,14 +48,10 @@ def compare_ids(
         read = read_back(session, entity, some, columns, description, position, read_at)
         found.unreadable |= {*read.refused, *read.left}
         theirs = arrow_frame(read.rows).filter(~pl.col("_is_deleted"))
-        ours = _rows_of(table, some)
+        ours = table.rows_of(some)
         found.suspected |= set(ours.filter(pl.col("_in_doubt"))["Id"].to_list())
         ours = ours.filter(~pl.col("_is_deleted"))
         found.differences += different_values(entity, theirs, ours, compared)
         found.differences += one_sided(entity, theirs.join(ours, on="Id", how="anti")["Id"].to_list(), MISSING)
         found.differences += one_sided(entity, ours.join(theirs, on="Id", how="anti")["Id"].to_list(), EXTRA)
     return found
-
-
-def _rows_of(table: CurrentState, record_ids: list[str]) -> pl.DataFrame:
-    return pl.concat(table.table.frame(predicate=of_records) for of_records in conditions_on_ids(record_ids))

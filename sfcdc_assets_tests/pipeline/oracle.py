@@ -107,6 +107,13 @@ def typed(field: FieldDefinition, value: Any) -> Any:
     return value
 
 
+def without_those_gone(entity: str, found: Rows, expected: Rows) -> Rows:
+    """The rows, but for those of records that the org has not even in its recycle bin: each says so."""
+    gone = found.keys() - expected.keys()
+    assert all(found[each]["_is_deleted"] for each in gone), (entity, sorted(gone)[:5])
+    return {each: row for each, row in found.items() if each not in gone}
+
+
 def assert_same_rows(entity: str, found: Rows, expected: Rows) -> None:
     """Same records, same columns, same values; what differs is listed by record and field."""
     assert found.keys() == expected.keys(), (

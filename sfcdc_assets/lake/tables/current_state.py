@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfcdc_assets.change_events.columns import Column
+from sfcdc_assets.key_ranges.frames import empty_rows
 from sfcdc_assets.key_ranges.key_ranges import IdRange
 from sfcdc_assets.key_ranges.range_rows import COUNTED, RowCounts
 from sfcdc_assets.lake.delta.conditions import literal
@@ -123,6 +124,12 @@ class CurrentState:
         for of_records in conditions_on_ids(record_ids):
             found |= set(self.table.scan(["Id"], f"{of_records} and not _is_deleted")["Id"].to_pylist())
         return found
+
+    def rows_of(self, record_ids: Sequence[str], columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return the rows of those of the records that have one, with all columns or these."""
+        none = self.table.schema if columns is None else pa.schema(map(self.table.schema.field, columns))
+        found = [self.table.frame(columns, of_records) for of_records in conditions_on_ids(record_ids)]
+        return pl.concat(found) if found else empty_rows(none)
 
     def stamps_of(self, record_ids: Sequence[str]) -> dict[str, datetime]:
         """Return when the org committed what is in the rows of those of the records that have one, UTC."""

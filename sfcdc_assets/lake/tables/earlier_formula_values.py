@@ -15,7 +15,7 @@ import pyarrow as pa
 from sfcdc_assets.formulas.formula_columns import AS_OF
 from sfcdc_assets.key_ranges.frames import arrow_frame
 from sfcdc_assets.lake.delta.table import Table
-from sfcdc_assets.lake.tables.current_state import CurrentState, conditions_on_ids
+from sfcdc_assets.lake.tables.current_state import CurrentState
 from sfcdc_assets.lake.tables.rows_by_id import ID, WRITER
 from sfcdc_assets.lake.warehouse import Warehouse
 
@@ -48,12 +48,9 @@ class EarlierFormulaValues:
 
     def _began(self, record_ids: Sequence[str]) -> pl.DataFrame:
         """When the records' current versions began."""
-        found = pl.DataFrame(schema={ID: pl.String, _BEGAN: pl.Datetime("us", "UTC")})
+        none = pl.DataFrame(schema={ID: pl.String, _BEGAN: pl.Datetime("us", "UTC")})
         current = CurrentState.open(self._warehouse, self._entity)
-        if current is None:
-            return found
-        parts = (current.table.frame([ID, _BEGAN], each) for each in conditions_on_ids(record_ids))
-        return pl.concat([found, *(part.cast(found.schema) for part in parts)])
+        return none if current is None else current.rows_of(record_ids, [ID, _BEGAN]).cast(none.schema)
 
 
 def forget_earlier(warehouse: Warehouse, entity: str, schema: pa.Schema) -> None:

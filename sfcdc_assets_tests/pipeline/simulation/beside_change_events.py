@@ -12,7 +12,8 @@ from sfcdc_assets.emulator.serving.server import EmulatorServer
 from sfcdc_assets.emulator.traffic.traffic import FULL_MIX, TrafficGenerator
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.run_lander import Poller
-from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows
+from sfcdc_assets.settings.channel_kinds import POLLED
+from sfcdc_assets_tests.pipeline.oracle import assert_same_rows, expected_rows, without_those_gone
 from sfcdc_assets_tests.pipeline.simulation.history_plan import POLLED_OBJECT
 from sfcdc_assets_tests.pipeline.simulation.read_tables import landed_rows, rows_of, versions_of
 from sfcdc_assets_tests.pipeline.version_checks import assert_versions_follow
@@ -36,8 +37,29 @@ def polled_object() -> ObjectDefinition:
     return object_definition(document, POLLED_OBJECT)
 
 
-class BesideChangeEvents:
+class NothingBeside:
+    """That most histories have beside change events."""
+
+    channels: tuple[str, ...] = ()
+    """Those that feed entities."""
+
+    def live_on(self) -> None:
+        """Nothing changes."""
+
+    def miss(self, warehouse: Warehouse) -> None:
+        """Nothing is missed."""
+
+    def land(self, poller: Poller) -> None:
+        """Nothing is landed."""
+
+    def assert_equal(self, warehouse: Warehouse) -> None:
+        """Nothing is compared."""
+
+
+class BesideChangeEvents(NothingBeside):
     """The object's and the events' part of one history."""
+
+    channels = (POLLED,)
 
     def __init__(self, org: EmulatedOrg, seed: int, server: EmulatorServer) -> None:
         fields = [{"Text__c": {"type": "string"}}, {"Size__c": {"type": "double"}}]
@@ -74,10 +96,8 @@ class BesideChangeEvents:
         assert self._published() - self._missed <= set(found) <= self._published()
         rows = {row["Id"]: row for row in rows_of(warehouse, f"current_state/{POLLED_OBJECT}")}
         expected = expected_rows(self._org, POLLED_OBJECT)
-        gone = rows.keys() - expected.keys()
-        assert all(rows[each]["_is_deleted"] for each in gone), gone
+        assert_same_rows(POLLED_OBJECT, without_those_gone(POLLED_OBJECT, rows, expected), expected)
         assert_versions_follow(versions_of(warehouse, POLLED_OBJECT))
-        assert_same_rows(POLLED_OBJECT, {each: row for each, row in rows.items() if each not in gone}, expected)
 
     def _published(self) -> set[str]:
         return {each.event_id for each in self._publisher.published() if each.name == EVENT}

@@ -36,8 +36,10 @@ see all records, and in which names of fields change by their case alone."""
 POLLED_OBJECT = "Life_Polled__c"
 """What no channel carries."""
 BESIDE, BESIDE_FROM = 0.3, 1_111
-"""Share of the histories with a polled object and platform events beside the change events, of those from that seed on,
-half of which wait for no read: the others are what they were when they were run for docs/proof.md."""
+"""Share of the histories with a polled object and platform events beside the change events, of those from that seed on:
+earlier ones are what they were when they were run for docs/proof.md."""
+WAITING = 0.5
+"""Share of the same whose runs wait for reads of suspect records, as all earlier ones do."""
 REBUILT_AS_BEFORE = 0.15
 """Share of the histories whose tables are rebuilt in batches of the size that made them; in the others all at once,
 which costs half and has to give the same."""
@@ -146,9 +148,8 @@ def full_plan_of(seed: int) -> BatchPlan:
     if dice.random() < REBUILT_AS_BEFORE:
         plan = replace(plan, rebuilt_at_once=plan.most_events)
     if seed >= BESIDE_FROM:
-        plan = replace(plan, waits=Random(f"waits:{seed}").random() < 0.5)
-    if seed >= BESIDE_FROM and dice.random() < BESIDE:
-        plan = replace(plan, has_others=True)
+        waits = Random(f"waits:{seed}").random() < WAITING
+        plan = replace(plan, waits=waits, has_others=dice.random() < BESIDE)
     if plan.losses or plan.starts[0] == "LATEST":
         # What no event reports and REST shows later than reads allow for, nobody can know.
         plan = replace(plan, settings=replace(plan.settings, rest_delay=min(plan.settings.rest_delay, DELAY_MS)))

@@ -6,17 +6,14 @@ they cost seconds. One clock, that the history itself moves, is everybody's: a s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from urllib.parse import unquote, urlsplit
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from sfcdc_assets.apply import batch_events
@@ -43,25 +40,17 @@ from sfcdc_assets.org_reads.watermark import Watermarks
 from sfcdc_assets.reconciliation.rebuild import applying, channel_of, rebuild_entity
 from sfcdc_assets.salesforce.channel_members import STANDARD_CHANNEL
 from sfcdc_assets.salesforce.view_all import ViewAllMissing
-from sfcdc_assets.settings.channel_kinds import POLLED
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.checkpoint import LATEST
 from sfcdc_assets_tests.pipeline.commits import Died, another_memory, before_commit, die
-from sfcdc_assets_tests.pipeline.reconciliation.outside_client import (
-    clean_up_logs,
-    compact,
-    deal_out,
-    tables,
-    vacuum,
-    z_order,
-)
 from sfcdc_assets_tests.pipeline.removed_layers import remove_layers
 from sfcdc_assets_tests.pipeline.simulation.administrator import Administrator, name_of
-from sfcdc_assets_tests.pipeline.simulation.beside_change_events import BesideChangeEvents, polled_object
+from sfcdc_assets_tests.pipeline.simulation.beside_change_events import BesideChangeEvents, NothingBeside, polled_object
 from sfcdc_assets_tests.pipeline.simulation.consumers import Consumers
 from sfcdc_assets_tests.pipeline.simulation.diary import Diary, HiddenFields, SnapshotTaken
 from sfcdc_assets_tests.pipeline.simulation.history_plan import POLLED_OBJECT, BatchPlan
 from sfcdc_assets_tests.pipeline.simulation.org_history import OrgHistory
+from sfcdc_assets_tests.pipeline.simulation.other_clients import OtherClients
 from sfcdc_assets_tests.run_contexts import run_on
 from sfcdc_assets_tests.simulated_clock import SimulatedClock
 
@@ -71,11 +60,6 @@ SYNCS = 12
 """The most it takes until nothing is open: a failed read pauses, and so does what waits for it."""
 PAUSE_MS = 4_000_000
 QUIET_DAYS, DAY_MS = 3, 86_400_000
-MAINTAINED, VACUUMED, CLEANED_UP = 0.3, 0.15, 0.15
-"""Shares of the rounds after which somebody else's client compacts some tables, deletes all files that their present
-versions do not need, or removes all commits before the present ones."""
-DEALT_OUT = 0.3
-"""Share of the tables of records that are compacted into files whose ranges of Ids overlap."""
 NIGHTS = 0.25
 """Share of the rounds that are followed by maintenance of our own."""
 DEATHS, MEETINGS = 0.35, 0.25
@@ -107,20 +91,19 @@ class SimulatedHistory(ApplyListener):
         self._poller: Poller
         self._spark = spark
         self._dice = Random(f"life and its pipeline:{plan.seed}")
-        self._outside = Random(f"outside:{plan.seed}")
         self._night = Random(f"nights:{plan.seed}")
         self._fate = Random(f"deaths and meetings:{plan.seed}")
         self._administrator = Administrator(plan, org, server.bus, clock, self.diary, self.step, self._hang_up)
-        self._dealer = Random(f"dealt out:{plan.seed}")
+        self._others = OtherClients(warehouse, plan.seed, self.diary)
         self._commits: dict[str, int] = {}
         """How many the last round, night or rebuild had in which nothing happened."""
         self._silent: dict[tuple[str, int], int] = {}
         """Entity and number of a snapshot -> how many silent changes there were before it was begun."""
-        self._beside = BesideChangeEvents(org, plan.seed, server) if plan.has_others else None
+        self._beside = BesideChangeEvents(org, plan.seed, server) if plan.has_others else NothingBeside()
         self._simulated = OrgHistory(
             org, plan.seed, plan.mix, bus=server.bus, holes=plan.holes, without=(POLLED_OBJECT,)
         )
-        self._channels = [plan.channel, POLLED] if plan.has_others else [plan.channel]
+        self._channels = [plan.channel, *self._beside.channels]
         self._restless = 0
         self._is_reading = False
         self._known: Collection[str] = ()
@@ -139,8 +122,8 @@ class SimulatedHistory(ApplyListener):
                 self._touch_every_entity()
             self._restless = 0 if is_last else self._dice.choice((0, 0, 1, 3))
             with self._started_as(self.plan.starts[min(number, 2) - 1]):
-                self._with_fate("round", self.sync, (self.sync, self.night, self._be_compacted, self._rebuild_all))
-            self._be_maintained()
+                self._with_fate("round", self.sync, (self.sync, self.night, self._others.compact, self._rebuild_all))
+            self._others.come()
             self.consumers.come()
             if self._night.random() < NIGHTS:
                 self._with_fate("night", self.night, (self.sync,))
@@ -208,44 +191,12 @@ class SimulatedHistory(ApplyListener):
         with self.process():
             other()
 
-    def _be_maintained(self) -> None:
-        """What other Delta clients may do to the tables between two rounds, where these are in a folder."""
-        if not self.warehouse.is_local:
-            return
-        if self._outside.random() < MAINTAINED:
-            self._be_compacted()
-        if self._outside.random() < VACUUMED:
-            for table in tables(self.warehouse.folder):
-                self._only_readable_from(table)
-                vacuum(table)
-        if self._outside.random() < CLEANED_UP:
-            for table in tables(self.warehouse.folder):
-                self._only_readable_from(table)
-            clean_up_logs(self.warehouse.folder, time.time())
-
-    def _be_compacted(self) -> None:
-        if not self.warehouse.is_local:
-            return
-        for table in tables(self.warehouse.folder):
-            if len(table.file_uris()) > 1:
-                self._outside.choice((compact, z_order))(table)
-        with another_memory():
-            for layer in ("current_state", "history"):
-                for entity in self.warehouse.entities(layer):
-                    if self._dealer.random() < DEALT_OUT:
-                        deal_out(self.warehouse, f"{layer}/{entity}", self._dealer.choice((2, 3)))
-
-    def _only_readable_from(self, table: DeltaTable) -> None:
-        name = Path(unquote(urlsplit(table.table_uri).path)).relative_to(self.warehouse.folder)
-        self.diary.unreadable[str(name)] = table.version()
-
     def sync(self) -> None:
         """What the sensor's ticks and their runs do, until nothing is left to do."""
         for _ in range(SYNCS):
             self._note_start()
             self.clock.advance(self._dice.choice((1_000, 3_000)))
-            if self._beside is not None:
-                self._beside.land(self._poller)
+            self._beside.land(self._poller)
             known = entity_channels(self.warehouse, self._channels, (), self._connected.members)
             if self._open or known.keys() != self._known:
                 self._take_snapshots(entity_states(self.warehouse, known, self.clock()))
@@ -269,7 +220,7 @@ class SimulatedHistory(ApplyListener):
 
     def _note_start(self) -> None:
         """A stream that is begun at LATEST brings nothing of before."""
-        if self._beside is not None and load_settings().replay_preset == LATEST:
+        if load_settings().replay_preset == LATEST:
             self._beside.miss(self.warehouse)
         known = RawEvents.open(self.warehouse).checkpoint(self.plan.channel)
         if not known.is_known and load_settings().replay_preset == LATEST and not self.diary.losses:
@@ -301,7 +252,7 @@ class SimulatedHistory(ApplyListener):
 
     def assert_the_others_are_equal(self) -> None:
         """After three days, in which what was deleted for good is found by counting. Raises AssertionError."""
-        if self._beside is None:
+        if not self.plan.has_others:
             return
         for _ in range(QUIET_DAYS):
             self.clock.advance(DAY_MS)
@@ -325,8 +276,7 @@ class SimulatedHistory(ApplyListener):
 
     def _hang_up(self) -> None:
         """The streams of the process end, and what is on its way on them is not taken."""
-        if self._beside is not None:
-            self._beside.miss(self.warehouse)
+        self._beside.miss(self.warehouse)
         self._poller.__exit__(ConnectionError, None, None)
 
     def brought_up_to_date(self, applied: Applied) -> None:
@@ -340,8 +290,7 @@ class SimulatedHistory(ApplyListener):
             self.diary.kinds.append(self._simulated.step().kind)
             self._note_hidden()
             self._administrator.act(while_reading=self._is_reading)
-            if self._beside is not None:
-                self._beside.live_on()
+            self._beside.live_on()
 
     def _note_hidden(self) -> None:
         for entity in self.org.definitions:

@@ -30,8 +30,8 @@ from sfcdc_assets_tests.pipeline.simulation.simulated_history import opened
 from sfcdc_assets_tests.store_login import log_in
 
 OF = {"history_seed": 1, "seed_with_spark": 100, "seed_in_a_store": 100}
-"""Of so many histories one is simulated, once more with jobs of Spark, and in an object store: that takes ten times as
-long."""
+"""Test's argument -> of so many histories it is given one: with jobs of Spark, and in an object store, one takes ten
+times as long."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
