@@ -14,7 +14,8 @@ from dotenv import dotenv_values
 
 from sfcdc_assets.cli.emulator_parts.extra import require_emulator
 from sfcdc_assets.cli.local_dagster.dagster_home import only_user_of, prepare, write_environment
-from sfcdc_assets.cli.local_dagster.dagster_ui import DagsterUi, free_port
+from sfcdc_assets.cli.local_dagster.dagster_ui import free_port
+from sfcdc_assets.cli.local_dagster.kept_dagster import KeptDagster
 from sfcdc_assets.cli.local_dagster.lost_runs import fail_lost_runs
 from sfcdc_assets.cli.syncing.first_start import agree_to_first_start
 from sfcdc_assets.cli.terminal.interruption import Interruption
@@ -23,21 +24,12 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.org_connection.open_org import open_org
 from sfcdc_assets.org_connection.same_organization import claim_warehouse
 from sfcdc_assets.runtime import clock
-from sfcdc_assets.runtime.errors import SfcdcError
 from sfcdc_assets.settings.setting_values import prefix_of
 from sfcdc_assets.settings.settings import Settings, is_secret_file, load_settings
 from sfcdc_assets.spark.java import check_java
-from sfcdc_assets.spark.process import SparkProcess
 
 _PATHS = ("WAREHOUSE", "CA_FILE", "PRIVATE_KEY_FILE", "SPARK_STANDING")
 """Settings that are paths, without their prefix."""
-
-
-class DagsterEnded(SfcdcError):
-    """Dagster ended by itself."""
-
-    def __init__(self) -> None:
-        super().__init__("Dagster ended by itself; the lines above say why. What was landed and applied is kept.")
 
 
 def dev(
@@ -99,10 +91,19 @@ def dev(
             say(followed(organization_id, environment, home, name), err=True)
         say(f"For `sfcdc status` in another terminal:  . {shlex.quote(str(shared))}", err=True)
         fail_lost_runs(home)
-        spark = None if has_spark else stack.enter_context(SparkProcess(environment, home))
-        ui = stack.enter_context(DagsterUi(workspace, home, port, environment, settings.log_format))
-        _wait(ui, spark, interruption)
-    say(f"Stopped. Everything is kept in {directory}.", err=True)
+        kept = KeptDagster(
+            directory=str(directory),
+            workspace=str(workspace),
+            home=str(home),
+            port=port,
+            log_format=settings.log_format,
+            keeps_spark=not has_spark,
+            org=settings.org,
+        )
+        if org is None:
+            kept.become(environment, interruption)
+        else:
+            kept.keep(environment, interruption)  # the emulated org is served from this process
 
 
 def names_an_org(settings: Settings) -> bool:
@@ -125,21 +126,6 @@ def _enriched(settings: Settings) -> str:
     warehouse.check_writable()
     with open_org(warehouse, settings) as org:
         return org.session.organization_id
-
-
-def _wait(ui: DagsterUi, spark: SparkProcess | None, interruption: Interruption) -> None:
-    """Say when the UI is there, then wait for the interruption; a standing Spark that ended is started again. Raises
-    `DagsterEnded`."""
-    say("Dagster is starting ...", err=True)
-    announced = False
-    while not interruption.wait(1.0):
-        if not ui.running:
-            raise DagsterEnded
-        if spark is not None:
-            spark.look()
-        if not announced and ui.answers():
-            say(f"The Dagster UI is on {ui.url} (Ctrl+C ends it).", err=True)
-            announced = True
 
 
 def _environment(settings: Settings) -> dict[str, str]:

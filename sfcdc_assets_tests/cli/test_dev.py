@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import dagster as dg
+import pytest
 import yaml
 from typer.testing import CliRunner
 
 from sfcdc_assets.cli.dev import names_an_org
+from sfcdc_assets.cli.local_dagster import kept_dagster
 from sfcdc_assets.cli.local_dagster.dagster_home import INSTANCE, FolderInUse, only_user_of, prepare, write_environment
+from sfcdc_assets.cli.local_dagster.kept_dagster import KeptDagster
 from sfcdc_assets.cli.local_dagster.lost_runs import fail_lost_runs
 from sfcdc_assets.cli.main import app
+from sfcdc_assets.cli.terminal.interruption import SIGNALS, Interruption
 from sfcdc_assets.settings.settings import Settings
 from sfcdc_assets_tests.cli.command import SCRIPT
 
@@ -86,3 +93,70 @@ def test_a_run_that_lost_its_dagster_counts_as_failed_and_an_ended_one_stays(tmp
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         assert instance.get_run_by_id(lost).status == dg.DagsterRunStatus.FAILURE  # type: ignore[union-attr]
         assert instance.get_run_by_id(ended).status == dg.DagsterRunStatus.SUCCESS  # type: ignore[union-attr]
+
+
+def test_what_keeps_dagster_holds_no_library_that_only_its_start_needs(tmp_path: Path) -> None:
+    """120 MB of a process that does nothing but wait. It stands in the place of the one that had them."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\n"
+        f"from {kept_dagster.__name__} import KeptDagster\n"
+        "print(*sorted({'dagster', 'pyarrow', 'polars', 'deltalake', 'pydantic', 'grpc', 'pyspark'} & {*sys.modules}))"
+    )
+    loaded = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == []
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_an_interruption_while_all_is_prepared_starts_nothing(
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = KeptDagster(str(tmp_path), "no workspace", "no home", 1, "text", keeps_spark=True, org=None)
+    with Interruption() as interruption:
+        os.kill(os.getpid(), number)
+        kept.become({}, interruption)  # another program would not come back
+    assert capsys.readouterr().err == f"Stopped. Everything is kept in {tmp_path}.\n"
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(SIGNALS)
+
+
+def test_an_interruption_while_one_program_takes_the_others_place_ends_that_one(tmp_path: Path) -> None:
+    """The signal comes after the last look for it, when no handler stands yet: it waits until one does."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys\n"
+        f"from {kept_dagster.__name__} import KeptDagster\n"
+        "from sfcdc_assets.cli.terminal.interruption import Interruption\n"
+        f"kept = KeptDagster({str(tmp_path)!r}, 'none', {str(tmp_path)!r}, 1, 'text', keeps_spark=False, org=None)\n"
+        "execve = os.execve\n"
+        "def interrupted(*arguments):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    execve(*arguments)\n"
+        "os.execve = interrupted\n"
+        "with Interruption() as interruption:\n"
+        "    kept.become({**os.environ}, interruption)\n"
+    )
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.stderr.splitlines() == ["Dagster is starting ...", f"Stopped. Everything is kept in {tmp_path}."]
+    assert ended.returncode == 0
+
+
+def test_a_folder_stays_in_use_when_another_program_takes_the_place_of_its_user(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.set_inheritable(read, True)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from sfcdc_assets.cli.local_dagster.dagster_home import only_user_of\n"
+        f"with only_user_of(Path({str(tmp_path)!r})):\n"
+        f"    os.execv(sys.executable, [sys.executable, '-c', 'print(flush=True); open({read}).read()'])\n"
+    )
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, pass_fds=[read]) as user:
+        assert user.stdout is not None
+        assert user.stdout.readline() == b"\n"
+        with pytest.raises(FolderInUse), only_user_of(tmp_path):
+            pass
+        os.close(write)
+    os.close(read)
+    with only_user_of(tmp_path):
+        pass

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import requests
 
 from sfcdc_assets.change_events.bitmap import field_bits
 from sfcdc_assets.change_events.cell_lists import CellLists, members_of
+from sfcdc_assets.change_events.change_event import DecodedEvent
 from sfcdc_assets.change_events.column_types import ColumnType
 from sfcdc_assets.change_events.columns import Column
 from sfcdc_assets.change_events.decode import EventDecoder
@@ -43,6 +45,8 @@ from sfcdc_assets.text_diff import TextDiffError, reconstruct_text
 from sfcdc_assets_tests.change_events.written_event import event_schema, optional, record
 
 SECONDS = 10.0
+TOGETHER = 250
+"""How many payloads are read at once: one by one that takes a hundred times as long as to read each alone."""
 
 SCHEMA = event_schema(
     optional("Name", "string"),
@@ -65,6 +69,8 @@ _JSON_DECODER = JSON.decoder(json.dumps(SCHEMA), COLUMNS)
 _MANY = AVRO.many_decoder(json.dumps(SCHEMA), COLUMNS)
 _MEMBERS = members_of(COLUMNS)
 _FIELDS = schema_fields(SCHEMA)
+_waiting: list[tuple[bytes, DecodedEvent | None]] = []
+"""Payloads, and what was read of each alone, that are to be read at once."""
 _PAGE = pa.schema(
     {
         "Id": pa.string(),
@@ -90,22 +96,33 @@ class _Text(NamedTuple):
 
 
 def avro_payload(data: bytes) -> None:
-    """Read one payload, by itself and with many: both say the same, or the many leave it to the one."""
+    """Read one payload, and when there are `TOGETHER` of them all at once."""
     with suppress(ChangeEventError):
         header_of_payload(data)
     one = None
     with suppress(ChangeEventError):
         one = _DECODER.decode(data)
+    _waiting.append((data, one))
+    if len(_waiting) >= TOGETHER:
+        read_together()
+
+
+def read_together() -> None:
+    """Read the payloads that wait at once: of each it says what was read of it alone, or leaves it to who does that."""
+    waiting = list(_waiting)
+    _waiting.clear()
     assert _MANY is not None
-    many = _MANY.decode(pa.array([data], pa.binary()))
-    if many.taken[0]:
-        assert one is not None, "many at once were read of what cannot be read"
-        assert one.missing is None
-        assert many.diff_columns.to_pylist() == [sorted(one.diff_columns)]
-        for found, expected in ((many.cells, one.cells), (many.enriched, one.enriched)):
-            lists = CellLists(_MEMBERS)
-            lists.add(expected)
-            assert str(found.to_pylist()) == str(lists.build().to_pylist())
+    many = _MANY.decode(pa.array([data for data, _ in waiting], pa.binary()))
+    lists = many.diff_columns.to_pylist(), many.cells.to_pylist(), many.enriched.to_pylist()
+    taken = compress(waiting, many.taken)
+    for (data, one), diff_columns, cells, enriched in zip(taken, *lists, strict=True):
+        assert one is not None, f"many at once were read of what cannot be read: {data.hex()}"
+        assert one.missing is None, data.hex()
+        assert diff_columns == sorted(one.diff_columns), data.hex()
+        for found, expected in ((cells, one.cells), (enriched, one.enriched)):
+            made = CellLists(_MEMBERS)
+            made.add(expected)
+            assert str([found]) == str(made.build().to_pylist()), data.hex()
 
 
 def json_payload(data: bytes) -> None:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from sfcdc_assets_tests.documentation import ROOT
-from sfcdc_assets_tests.fuzz.targets import TARGETS, kept
+from sfcdc_assets_tests.fuzz.targets import TARGETS, kept, read_together
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -17,6 +17,7 @@ def test_a_parser_raises_nothing_but_what_it_says_on_any_kept_input(name: str) -
     assert len(files) >= 3
     for file in files:
         TARGETS[name](file.read_bytes())
+    read_together()
 
 
 def test_make_fuzz_runs_every_target() -> None:

@@ -87,13 +87,15 @@ class FolderNotUsable(SfcdcError):
 
 @contextmanager
 def only_user_of(folder: Path) -> Iterator[None]:
-    """Hold the folder, made if it is missing. Given back by the system when the process dies.
+    """Hold the folder, made if it is missing. Given back by the system when the process dies, and not when it becomes
+    another program (`KeptDagster.become`).
 
     Raises `FolderInUse` and `FolderNotUsable`.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (folder / "dev.lock").open("w")
+        os.set_inheritable(lock.fileno(), True)  # noqa: FBT003 - by the program that takes this one's place
     except OSError as error:
         raise FolderNotUsable(folder, error.strerror or str(error)) from error
     with lock:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
@@ -29,7 +29,7 @@ class Interruption:
         self._writer.settimeout(0)
         self._previous_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._is_raised = False
-        self._previous = {number: signal.signal(number, self._noted) for number in _SIGNALS}
+        self._previous = {number: signal.signal(number, self._noted) for number in SIGNALS}
         return self
 
     def __exit__(
@@ -45,7 +45,7 @@ class Interruption:
         """Return whether an interruption came within `seconds`, or had come before."""
         if not select.select([self._reader], [], [], seconds)[0]:
             return False
-        return any(number in _SIGNALS for number in self._reader.recv(4096))
+        return any(number in SIGNALS for number in self._reader.recv(4096))
 
     @contextmanager
     def raised(self) -> Iterator[None]:
