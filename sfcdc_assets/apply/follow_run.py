@@ -14,9 +14,7 @@ from sfcdc_assets.org_connection.run_context import RunContext
 from sfcdc_assets.runtime import clock
 
 FOLLOW_SECONDS = 600.0
-"""How long a run goes on. Then it ends, so that no run is without end, and the next tick asks for another one. Until
-that one's first batch is applied some twenty seconds pass on two busy cores: seldom enough not to count among a hundred
-changes."""
+"""How long a run goes on. Then it ends, so that no run is without end, and another one takes over (`hand_over`)."""
 QUIET_SECONDS = 20.0
 """How long it waits for more. Dagster's daemon looks at its sensors every five seconds, later when the machine is busy;
 to wait for some ticks costs next to nothing, to start another run seconds."""
@@ -60,6 +58,11 @@ class Following:
                 return not (self._gives_way() or self._others_wait())
             clock.sleep(LOOK_SECONDS)
         return False
+
+    @property
+    def seconds_left(self) -> float:
+        """Until its time is over."""
+        return max(0.0, self._until - clock.current().monotonic())
 
     @property
     def is_over(self) -> bool:

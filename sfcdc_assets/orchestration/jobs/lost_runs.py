@@ -44,14 +44,13 @@ def living_run(
     instance: dg.DagsterInstance,
     warehouse: Warehouse,
     job: str,
-    tags: Mapping[str, str] | None = None,
+    tags: Mapping[str, str | Sequence[str]] | None = None,
     statuses: Sequence[dg.DagsterRunStatus] = UNFINISHED,
-) -> str | None:
-    """Return the id of a run of the job, with these tags, that has one of these statuses. One whose process is gone is
+) -> dg.DagsterRun | None:
+    """Return the newest run of the job, with these tags, that has one of these statuses. One whose process is gone is
     marked as failed, and does not count."""
     found = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags or {}), statuses=list(statuses)))
-    living = (each for each in found if not end_if_lost(instance, warehouse, each))
-    return next((each.dagster_run.run_id for each in living), None)
+    return next((each.dagster_run for each in found if not end_if_lost(instance, warehouse, each)), None)
 
 
 def end_lost_runs(instance: dg.DagsterInstance, warehouse: Warehouse, ours: Ours) -> list[dg.DagsterRun]:

@@ -48,6 +48,8 @@ class RunRequestConfig(dg.Config):
     before this time (epoch ms, UTC). The run then applies what is there and does not subscribe a second time."""
     follow_seconds: float = 0.0
     """Given by the sensor too: how long the run goes on with what is landed meanwhile."""
+    takes_over: str | None = None
+    """Given by the sensor too: the run after whose last batch this one begins."""
     for_seconds: float = 0.0
     """Given by the sensor too: how long the run begins and goes on with copies of entities; the next one has the rest.
     0: until all are done."""
@@ -70,11 +72,11 @@ def config_of(job: str, **config: Any) -> dict[str, Any]:
 
 
 def request_of_sensor(
-    assets: OrgAssets, job: str, channel: str, landed_through_ms: int, **seconds: float
+    assets: OrgAssets, job: str, channel: str, landed_through_ms: int, **more: float | str
 ) -> dg.RunRequest:
-    """Return a run over what the channel's entities have to be done, of what has landed; `seconds`: `follow_seconds` or
-    `for_seconds`. There is no run key: it would swallow the retry of a failed run."""
-    config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms, **seconds}
+    """Return a run over what the channel's entities have to be done, of what has landed; `more`: `follow_seconds`,
+    `takes_over`, `for_seconds`. There is no run key: it would swallow the retry of a failed run."""
+    config: dict[str, Any] = {"channel": channel, "landed_through_ms": landed_through_ms, **more}
     return dg.RunRequest(
         job_name=assets.name(job),
         run_config=config_of(job, **config),
@@ -87,6 +89,7 @@ def while_nobody_lands(job: str, run_config: Mapping[str, Any]) -> dict[str, Any
     keeps the stream waiting for no longer than `ALONE_SECONDS`."""
     config = dict(run_config["ops"][FIRST_STEPS[job]]["config"])
     config.pop("follow_seconds", None)
+    config.pop("takes_over", None)
     if "for_seconds" in config:
         config["for_seconds"] = min(config["for_seconds"], ALONE_SECONDS)
     return config_of(job, **config)

@@ -17,6 +17,7 @@ from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_a
 from sfcdc_assets.orchestration.assets.reports import Event, RunReports
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
+from sfcdc_assets.orchestration.jobs.hand_over import hand_over, note_following, wait_for
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of
 from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.orchestration.jobs.run_config import AFTER, SYNC, RunRequestConfig
@@ -61,6 +62,9 @@ def _land(assets: OrgAssets) -> dg.OpDefinition:
         """Land what the channels bring, and find out which entities have work."""
         with retried(context), started_run(assets, context, config) as started:
             run = started.run
+            if config.takes_over is not None:
+                run.spark()
+                wait_for(context.instance, config.takes_over, context.log.warning)
             reports = RunReports.of_run(assets, context, run, started.entities, with_columns=False)
             catch_up = CatchUp(
                 run,
@@ -180,6 +184,7 @@ def _follow(assets: OrgAssets) -> dg.OpDefinition:
         landed = scope_of(assets, context).handed_on(StepLanded)
         landed.reports.log = context.log
         if landed.following:
+            note_following(context.instance, context.run_id, landed.following.seconds_left)
             context.log.info(
                 f"The run goes on with what the sensor lands, for up to {FOLLOW_SECONDS / 60:.0f} minutes, and ends "
                 f"when nothing has come for {QUIET_SECONDS:.0f} s or another run waits: to start a run takes longer "
@@ -191,6 +196,8 @@ def _follow(assets: OrgAssets) -> dg.OpDefinition:
                 mark_as_failed(context, assets.keys.of_tables, entity)
             for entity, error in failed.items():
                 raise failure_of(entity, error) from error
+        if landed.following:
+            hand_over(context.instance, context.run_id)
         yield from landed.reports.take(is_calm=landed.following is None or not landed.following.is_over)
         yield dg.Output(None)
 

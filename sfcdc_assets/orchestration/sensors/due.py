@@ -28,7 +28,8 @@ from sfcdc_assets.orchestration.assets.layer_metadata import channel_materializa
 from sfcdc_assets.orchestration.assets.materializations import cut_materialization, raw_events_materializations
 from sfcdc_assets.orchestration.assets.reports import Event
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
-from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
+from sfcdc_assets.orchestration.jobs.failed_runs import FAILURES_COUNTED, seconds_after_failures
+from sfcdc_assets.orchestration.jobs.hand_over import is_ending, keys_of, next_run
 from sfcdc_assets.orchestration.jobs.lost_runs import living_run
 from sfcdc_assets.orchestration.jobs.run_config import AT_WORK, SNAPSHOT, SYNC, UNFINISHED, request_of_sensor
 from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
@@ -122,27 +123,33 @@ def _due_now(
     added = [assets.entities.build_add_request(new)] if new else []
     # Who applies by itself waits for no run that only is in the queue: there may be no daemon to start it.
     waits_for = AT_WORK if retries_at_once else UNFINISHED
-    busy = {job: unfinished_run(assets, instance, warehouse, channel, job, waits_for) for job in (SYNC, SNAPSHOT)}
-    last_look.was_busy = busy[SYNC] is not None
-    if last_look.was_busy and not retries_at_once:
+    at_work = unfinished_run(assets, instance, warehouse, channel, SYNC, waits_for)
+    copies = unfinished_run(assets, instance, warehouse, channel, SNAPSHOT, waits_for)
+    copying = copies.run_id if copies is not None else None
+    last_look.was_busy = at_work is not None
+    if at_work is not None and not retries_at_once:
         last_look.cut_owed = True
-        reason = f"{landed}; run {busy[SYNC]} is at work on {channel}, and goes on with what lands (step follow)."
+        if is_ending(at_work) and not _seconds_to_wait(assets, instance, channel, SYNC, FAILURES_COUNTED):
+            takes_over = next_run(assets, channel, report.complete_through_ms, at_work)
+            return dg.SensorResult(run_requests=[takes_over], dynamic_partitions_requests=added)
+        reason = f"{landed}; run {at_work.run_id} is at work on {channel}, and goes on with what lands (step follow)."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added)
     states = entity_states(warehouse, mine, privacy=opened.org.privacy)
     states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
     work = {SYNC: [state for state in states if state.has_work]}
-    last_look.waits_for = busy[SYNC] if work[SYNC] else None
+    last_look.waits_for = at_work.run_id if at_work is not None and work[SYNC] else None
     last_look.was_busy = last_look.waits_for is not None
     if last_look.was_busy:
         last_look.cut_owed = True
         waiting = enumerated([state.entity for state in work[SYNC]], NAMES_SHOWN)
-        reason = f"{landed}; run {busy[SYNC]}, of another process, is at work on {channel}, and {waiting} waits."
+        run = last_look.waits_for
+        reason = f"{landed}; run {run}, of another process, is at work on {channel}, and {waiting} waits."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added)
-    if busy[SNAPSHOT] and any(state.needs_snapshot for state in states):
-        last_look.waits_for = busy[SNAPSHOT]
-    if not busy[SYNC]:
+    if copying is not None and any(state.needs_snapshot for state in states):
+        last_look.waits_for = copying
+    if at_work is None:
         work[SYNC] += _newly_damaged(states, last_look)
-    if not busy[SNAPSHOT] and report.has_checkpoint:
+    if copying is None and report.has_checkpoint:
         work[SNAPSHOT] = [state for state in states if state.needs_snapshot]
     due_jobs = [
         job
@@ -163,11 +170,11 @@ def _due_now(
         opened, states, report, has_work=bool(work[SYNC]), is_sync_due=SYNC in asked_for, waits_for_first=waits
     )
     events = _of_cuts(assets, instance, opened, looks_back=not (last_look.is_known or retries_at_once))
-    last_look.is_copying = bool(busy[SNAPSHOT]) or SNAPSHOT in asked_for
-    last_look.was_idle = not (new or busy[SNAPSHOT] or last_look.cut_owed) and all(state.rests for state in states)
+    last_look.is_copying = copying is not None or SNAPSHOT in asked_for
+    last_look.was_idle = not (new or copying or last_look.cut_owed) and all(state.rests for state in states)
     return dg.SensorResult(
         run_requests=requests,
-        skip_reason=None if requests else idle_sentence(report, landed, states, busy[SNAPSHOT], no_room),
+        skip_reason=None if requests else idle_sentence(report, landed, states, copying, no_room),
         dynamic_partitions_requests=added,
         asset_events=events,
     )
@@ -278,15 +285,15 @@ def unfinished_run(
     channel: str,
     job: str,
     statuses: Sequence[dg.DagsterRunStatus] = UNFINISHED,
-) -> str | None:
-    """Id of a run of the job on the channel that has one of these statuses. One whose process is gone is marked as
+) -> dg.DagsterRun | None:
+    """Newest run of the job on the channel that has one of these statuses. One whose process is gone is marked as
     failed, and does not count."""
-    tags = {CONCURRENCY_TAG: assets.concurrency_key(channel, job)}
+    tags = {CONCURRENCY_TAG: keys_of(assets, channel, job)}
     return living_run(instance, warehouse, assets.name(job), tags, statuses)
 
 
 def _seconds_to_wait(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, times: int) -> float:
     """Return how long work of a channel waits that its job was asked for so many times in vain."""
-    tags = {CONCURRENCY_TAG: assets.concurrency_key(channel, job)}
+    tags = {CONCURRENCY_TAG: keys_of(assets, channel, job)}
     first, longest = RETRY_SECONDS, LONGEST_RETRY_SECONDS
     return seconds_after_failures(instance, assets.name(job), first, longest, tags=tags, most=times)

@@ -11,12 +11,14 @@ import pytest
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from sfcdc_assets.apply import follow_run
+from sfcdc_assets.orchestration.jobs import hand_over
 from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.runtime import clock
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 
-def asked_by_the_sensor(*entities: str, **more: float) -> dict[str, Any]:
+def asked_by_the_sensor(*entities: str, **more: float | str) -> dict[str, Any]:
     """The configuration of a run on what is landed."""
     return config_of("sync", channel=CHANNEL, landed_through_ms=0, entities=list(entities), **more)
 
@@ -135,3 +137,47 @@ def test_the_sensor_asks_for_it_where_ticks_go_on_and_not_where_they_wait_for_th
     assert run is not None
     assert run.job_name == "salesforce_sync"
     assert "follow_seconds" not in run.run_config["ops"]["land"]["config"]
+
+
+def test_one_that_takes_over_applies_nothing_before_the_other_has_done_its_last_batch(
+    pipeline: EmulatedPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    before, instance = pipeline.versions(), pipeline.instance
+    other = run_of(instance, "salesforce_sync", {}, dg.DagsterRunStatus.STARTED)
+    looks = []
+
+    def looked(_seconds: float) -> None:
+        looks.append(pipeline.versions())
+        if len(looks) == 3:
+            hand_over.hand_over(instance, other.run_id)
+
+    waiting = SimpleNamespace(current=clock.current, now_ms=clock.now_ms, sleep=looked)
+    monkeypatch.setattr(hand_over, "clock", waiting)
+    run = pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", takes_over=other.run_id))
+
+    assert run.success, pipeline.failure(run)
+    assert looks == [before] * 3
+    assert pipeline.versions()["Account"] == before["Account"] + 1
+
+
+def test_one_that_follows_notes_until_when_and_that_it_is_done(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
+) -> None:
+    changed(pipeline, "Account", "Name", "first")
+    noted = []
+
+    def look() -> None:
+        run = pipeline.instance.get_run_by_id(pipeline.last_run())
+        assert run is not None
+        noted.append({name: value for name, value in run.tags.items() if name.startswith("sfcdc/")})
+
+    meanwhile(look)
+    begun = clock.now_ms()
+    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
+    ended = clock.now_ms()
+    look()
+    during, after = noted
+    assert hand_over.HANDED_OVER_TAG not in during
+    assert begun + 60_000 <= int(during[hand_over.FOLLOWS_UNTIL_TAG]) <= ended + 60_000
+    assert after[hand_over.HANDED_OVER_TAG] == "true"
