@@ -10,6 +10,7 @@ import csv
 import datetime as dt
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
+from sfcdc_assets.runtime.errors import enumerated
 from sfcdc_assets.runtime.foreign_text import unicode_bytes
 from sfcdc_assets.salesforce.api_name import by_any_case
 from sfcdc_assets.salesforce.errors import RowsUnreadable, UnexpectedAnswer
@@ -57,6 +59,8 @@ def read_page(source: IO[bytes], schema: pa.Schema, url: str) -> CsvPage:
         return CsvPage(schema.empty_table())
     spelt = by_any_case(schema.names)
     header = [spelt.get(name.lower(), name) for name in header]
+    if twice := [name for name, times in Counter(header).items() if times > 1]:
+        raise UnexpectedAnswer(url, f"its header line names a column more than once: {enumerated(twice)}")
     wanted = pa.schema([(name, schema.field(name).type if name in schema.names else pa.string()) for name in header])
     if not has_rows:
         return CsvPage(wanted.empty_table())

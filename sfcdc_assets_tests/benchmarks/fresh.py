@@ -191,10 +191,13 @@ def measured(window: float, warm: float, records: int, *, disturbed: bool = Fals
 
 
 def hands_over(runs: Sequence[tuple[float, float | None]], begun: float, ended: float) -> bool:
-    """Whether one of the runs, each with its start and its end (epoch s), ends in the window and another one begins
-    after that, in the window too."""
+    """Whether one of the runs, each with its start and its end (epoch s), ends in the window, and one that began after
+    it, in the window too, goes on."""
     return any(
-        end is not None and begun <= end < ended and any(end <= start < ended for start, _ in runs) for _, end in runs
+        end is not None
+        and begun <= end < ended
+        and any(start < next_start < ended and (next_end or ended) > end for next_start, next_end in runs)
+        for start, end in runs
     )
 
 

@@ -117,6 +117,8 @@ def test_the_parts_of_the_demo_are_told_apart_by_what_it_says() -> None:
         ([(0, None)], False),
         ([(0, 250), (401, None)], False),
         ([(0, 250), (260, 390)], True),
+        ([(0, 250), (245, None)], True),
+        ([(0, 250), (245, 249)], False),
     ],
 )
 def test_one_run_hands_over_to_another_where_both_are_at_work_in_the_window(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sfcdc_assets.emulator.rest.csv_form import csv_line
 from sfcdc_assets.salesforce import bulk_csv
 from sfcdc_assets.salesforce.bulk_csv import read_page
+from sfcdc_assets.salesforce.errors import UnexpectedAnswer
 
 SCHEMA = pa.schema([("Id", pa.string()), ("Description", pa.string())])
 TEXTS = st.text(alphabet='\r\n",ä x', max_size=12)
@@ -49,3 +50,11 @@ def test_any_values_are_read_in_blocks_of_any_size(descriptions: list[str], bloc
 def test_a_row_that_is_longer_than_a_block_is_read() -> None:
     long = "0123456789\r\n" * (bulk_csv._BLOCK_BYTES // 10)
     assert read(page(["short", long, "short"])) == ["short", long, "short"]
+
+
+@pytest.mark.parametrize(
+    "row", ["", '"001","a","b"\n', '"001","a","\xff"\n'], ids=["no row", "a row", "a row to repair"]
+)
+def test_a_page_that_names_a_column_twice_is_refused_however_it_is_written(row: str) -> None:
+    with pytest.raises(UnexpectedAnswer, match="names a column more than once: Id"):
+        read_page(io.BytesIO(f'"Id","Description","ID"\n{row}'.encode("latin-1")), SCHEMA, "url")
