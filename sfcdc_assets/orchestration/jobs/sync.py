@@ -63,6 +63,8 @@ def _land(assets: OrgAssets) -> dg.OpDefinition:
         with retried(context), started_run(assets, context, config) as started:
             run = started.run
             if config.takes_over is not None:
+                said = "This run takes over from run %s, and begins when that one has applied its last batch."
+                context.log.info(said, config.takes_over)
                 run.spark()
                 wait_for(context.instance, config.takes_over, context.log.warning)
             reports = RunReports.of_run(assets, context, run, started.entities, with_columns=False)
