@@ -271,6 +271,5 @@ STAGE = Stage(
     measure=measure,
     compared="Afterwards every row of every table is compared with the org's log, field by field; within the "
     "time that is measured a run must have handed over to the next one.",
-    limit="Events are landed each second or two, and what was landed waits for the batch that is at work; every ten "
-    "minutes a run ends and the next one is started.",
+    limit="Events are landed each second or two, and what was landed waits for the batch that is at work.",
 )
