@@ -3,6 +3,7 @@ errors")."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -17,12 +18,17 @@ from sfcdc_assets.runtime.foreign_text import unicode_json
 from sfcdc_assets.salesforce.errors import RequestRefused, UnexpectedAnswer
 
 NO_JSON = (ValueError, RecursionError)
-"""What `response.json()` raises of what is no JSON, has a number of thousands of digits, or is nested a thousand
-times."""
+"""What `parsed` raises of what is no JSON, has a number of thousands of digits, or is nested a thousand times."""
 
 
 _SECOND = timedelta(seconds=1)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def parsed(response: requests.Response) -> Any:
+    """Return the JSON of a body, which is UTF-8 (RFC 8259, section 8.1): bytes that are none become U+FFFD. Requests
+    would guess another encoding then, and give texts that nobody wrote. Raises `NO_JSON`."""
+    return json.loads(response.content.decode("utf-8-sig", errors="replace"))
 
 
 def json_of(response: requests.Response) -> Any:
@@ -31,7 +37,7 @@ def json_of(response: requests.Response) -> Any:
     if response.status_code == 204 or not response.content:
         return None
     try:
-        body = response.json()
+        body = parsed(response)
         return unicode_json(body) if _SURROGATE.search(response.content) else body
     except NO_JSON:
         kind = response.headers.get("Content-Type", "no content type")
@@ -46,7 +52,7 @@ def refusal_of(response: requests.Response, what: str) -> RequestRefused:
     A proxy's or a load balancer's page is a refusal too, with its status as the code; its text is not quoted.
     """
     try:
-        body = response.json()
+        body = parsed(response)
     except NO_JSON:
         body = None
     first = body[0] if isinstance(body, list) and body else body

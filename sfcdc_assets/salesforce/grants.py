@@ -16,7 +16,7 @@ import requests
 from pydantic import SecretStr
 
 from sfcdc_assets.runtime.errors import SettingsError
-from sfcdc_assets.salesforce.answers import MOST_LOGIN_BYTES, NO_JSON
+from sfcdc_assets.salesforce.answers import MOST_LOGIN_BYTES, NO_JSON, parsed
 from sfcdc_assets.salesforce.api_version import NEWEST_TESTED
 from sfcdc_assets.salesforce.errors import LoginRefused, UnexpectedAnswer
 from sfcdc_assets.salesforce.login import Login, checked_login, redacted
@@ -167,7 +167,7 @@ def _ask_token(
 
 def _json_object(response: requests.Response, url: str) -> dict[str, Any]:
     try:
-        answer = response.json()
+        answer = parsed(response)
     except NO_JSON:
         answer = None  # reported below, without the text: a login answer may hold a token
     if not isinstance(answer, dict):

@@ -31,6 +31,9 @@ class Answer:
     """Read the request, then say nothing until the server stops."""
 
 
+OK = Answer(200, {"fine": True})
+
+
 @dataclass(frozen=True)
 class Seen:
     """One request as it came in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -140,6 +140,11 @@ def want_a_copy(stream: Stream, entity: str) -> None:
     """Note as an audit in another process does that the entity's tables differ from the org."""
     suspect = NewSuspect(ENTITY, Reason.DRIFT, stream.checkpoint().position, "an audit in another process")
     Ledger.open_or_create(stream.warehouse, entity).note([suspect], CHANNEL, suspect.position, stream.clock())
+
+
+def jobs(results: Iterable[dg.SensorResult]) -> list[str]:
+    """Return the short names of the jobs that ticks asked for."""
+    return [ASSETS.short(str(request.job_name)) for each in results for request in each.run_requests or ()]
 
 
 def landed_through_ms(request: dg.RunRequest) -> int:

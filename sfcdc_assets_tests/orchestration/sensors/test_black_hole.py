@@ -24,12 +24,9 @@ from sfcdc_assets.salesforce.errors import OrgUnavailable
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
 from sfcdc_assets.timeline.suspect import NewSuspect, Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up
-from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 from sfcdc_assets_tests.silent_org import black_hole
-
-__all__ = ["no_settings_but_the_tests_own"]
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from random import Random
+from collections.abc import Callable
 
 import dagster as dg
 import pytest
@@ -23,13 +21,9 @@ from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.due import RETRY_SECONDS
 from sfcdc_assets.runtime.clock import Clock, using
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
-from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
-from sfcdc_assets_tests.pipeline.stream import CHANNEL, stream
-
-__all__ = ["no_settings_but_the_tests_own"]
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
 pytestmark = pytest.mark.slow
 
@@ -37,13 +31,10 @@ FIRST, SECOND = keys_of(ASSETS, CHANNEL, "sync")
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServer]:
+def server(weather: Stream, server: CodeServer) -> CodeServer:
     """One whose tables equal the org, and which has landed what no run has applied."""
-    without_spark(monkeypatch, Random(5))
-    with stream(tmp_path, records=6) as opened, code_servers(opened) as start:
-        found = start_caught_up(start)
-        opened.update(1)
-        yield found
+    weather.update(1)
+    return server
 
 
 def at_work(server: CodeServer, key: str = FIRST, **tags: str) -> dg.DagsterRun:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import dagster as dg
@@ -24,13 +22,9 @@ from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets_tests.eventually import eventually
-from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up
+from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer
 from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
-from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
-from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
-
-__all__ = ["no_settings_but_the_tests_own"]
+from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
 pytestmark = pytest.mark.slow
 
@@ -40,20 +34,11 @@ OF_SYNC = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
 
 
 @pytest.fixture
-def weather(tmp_path: Path) -> Iterator[Stream]:
-    with stream(tmp_path, records=6) as opened:
-        yield opened
-
-
-@pytest.fixture
-def server(weather: Stream, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServer]:
+def server(weather: Stream, server: CodeServer) -> CodeServer:
     """One whose tables equal the org, and then something is landed that a run has to apply."""
-    without_spark(monkeypatch, Random(5))
-    with code_servers(weather) as start:
-        server = start_caught_up(start)
-        weather.update(1)
-        weather.update(2)
-        yield server
+    weather.update(1)
+    weather.update(2)
+    return server
 
 
 def seconds_ago(seconds: float) -> int:

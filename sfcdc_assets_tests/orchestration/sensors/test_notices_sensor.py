@@ -18,9 +18,6 @@ from sfcdc_assets.settings.notice_kinds import NoticeKind
 from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets_tests.notices.webhook_server import Webhook, webhook_server
 from sfcdc_assets_tests.orchestration.dagster_instance import instance_in_memory
-from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
-
-__all__ = ["no_settings_but_the_tests_own"]
 
 
 @pytest.fixture

@@ -27,14 +27,11 @@ from sfcdc_assets.timeline.suspect import Reason
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, code_servers, start_caught_up, want_a_copy
 from sfcdc_assets_tests.pipeline.broken_log import break_log
 from sfcdc_assets_tests.pipeline.failures.ways_to_fail import ALWAYS
-from sfcdc_assets_tests.pipeline.fixtures import no_settings_but_the_tests_own
 from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.simulation.read_tables import rows_of
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 from sfcdc_assets_tests.silent_org import black_hole
-
-__all__ = ["no_settings_but_the_tests_own"]
 
 pytestmark = pytest.mark.slow
 
