@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import compress
-from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
@@ -237,9 +236,3 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         toml,
     )
 }
-CORPUS = Path(__file__).parent / "corpus"
-
-
-def kept(name: str) -> list[Path]:
-    """Return the files of a target's corpus."""
-    return sorted((CORPUS / name).iterdir())

@@ -4,20 +4,37 @@ code."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sfcdc_assets_tests.documentation import ROOT
-from sfcdc_assets_tests.fuzz.targets import TARGETS, kept, read_together
+from sfcdc_assets_tests.fuzz import corpus
+from sfcdc_assets_tests.fuzz.corpus import found, keep, named, unpack
+from sfcdc_assets_tests.fuzz.targets import TARGETS, read_together
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_parser_raises_nothing_but_what_it_says_on_any_kept_input(name: str) -> None:
-    files = kept(name)
-    assert len(files) >= 3
-    for file in files:
-        TARGETS[name](file.read_bytes())
+    assert len(named(name)) >= 3
+    for each in (*named(name), *found(name)):
+        TARGETS[name](each)
     read_together()
+
+
+@given(st.sets(st.binary(max_size=40)))
+def test_what_is_kept_of_what_fuzzing_found_is_what_the_next_search_begins_with(inputs: set[bytes]) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "CORPUS", Path(folder))
+        keep("soql", inputs)
+        assert sorted(found("soql")) == sorted(inputs)
+        begun = Path(folder) / "begun"
+        begun.mkdir()
+        unpack("soql", begun)
+        assert {file.read_bytes() for file in begun.iterdir()} == inputs
 
 
 def test_make_fuzz_runs_every_target() -> None:
