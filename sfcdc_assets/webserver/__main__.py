@@ -1,12 +1,16 @@
 """Start Dagster's webserver with the guard: `python -m sfcdc_assets.webserver`, options of `dagster-webserver`.
 
 `--allow-host NAME` (may be repeated) names a host under which people reach it besides this machine's own names, for
-instance that of the company's proxy. `python -m sfcdc_assets.webserver dev ...` is `dagster dev` with this webserver.
+instance that of the company's proxy. `python -m sfcdc_assets.webserver dev ...` is `dagster dev` with this webserver;
+with `--parent PID` first it ends, and all that it started with it, when that process is not its parent any more.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from subprocess import Popen
 from typing import Any
@@ -15,6 +19,9 @@ import click
 from dagster._cli import dev, main
 
 from sfcdc_assets.webserver.same_origin import LOOPBACK
+
+LOOK_SECONDS = 2.0
+"""How often it is looked whether the parent is still there."""
 
 
 def _webserver() -> None:
@@ -44,6 +51,10 @@ def _webserver() -> None:
 
 def _dev() -> None:
     """`dagster dev` starts `python -m dagster_webserver`; here it starts this module in its place."""
+    if sys.argv[2:3] == ["--parent"]:
+        parent = int(sys.argv[3])
+        del sys.argv[2:4]
+        threading.Thread(target=_end_without, args=(parent,), name="look for the parent", daemon=True).start()
     start = dev.open_ipc_subprocess  # type: ignore[attr-defined]
 
     def start_guarded(parts: Sequence[str], **kwargs: Any) -> Popen[Any]:
@@ -51,6 +62,15 @@ def _dev() -> None:
 
     dev.open_ipc_subprocess = start_guarded  # type: ignore[attr-defined]
     main()  # type: ignore[no-untyped-call]
+
+
+def _end_without(parent: int) -> None:
+    """Interrupt this process when its parent is gone: killed, it could not do that itself, and the daemon would go on
+    beside the one of the next start."""
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 if __name__ == "__main__":

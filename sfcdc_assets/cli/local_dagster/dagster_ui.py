@@ -81,6 +81,8 @@ class DagsterUi:
             "-m",
             "sfcdc_assets.webserver",
             "dev",
+            "--parent",
+            str(os.getpid()),
             "-w",
             str(workspace),
             "-h",
