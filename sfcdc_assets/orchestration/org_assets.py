@@ -26,6 +26,8 @@ from sfcdc_assets.settings.settings import Settings, load_settings
 
 PREFIX = "salesforce"
 CONCURRENCY_TAG = "sfcdc/concurrency_key"
+CHANNEL_TAG = "sfcdc/channel"
+"""Of runs that a channel's sensor asked for."""
 """At most one run at a time for each of its values (dagster.yaml). Runs without it wait for nobody."""
 PREFIX_TAG = "sfcdc/prefix"
 """Of all runs of our jobs: whose they are."""

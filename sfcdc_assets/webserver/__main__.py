@@ -65,11 +65,13 @@ def _dev() -> None:
 
 
 def _end_without(parent: int) -> None:
-    """Interrupt this process when its parent is gone: killed, it could not do that itself, and the daemon would go on
-    beside the one of the next start."""
+    """Kill this process and its group when its parent is gone: killed, it could not do that itself, and daemon and runs
+    would go on beside those of the next start. A run that is killed leaves tables that the next one completes."""
     pause = threading.Event()
     while os.getppid() == parent:
         pause.wait(LOOK_SECONDS)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGINT)
 
 

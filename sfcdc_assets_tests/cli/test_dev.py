@@ -120,8 +120,11 @@ def test_an_interruption_while_all_is_prepared_starts_nothing(
 
 
 def test_an_interruption_while_one_program_takes_the_others_place_ends_that_one(tmp_path: Path) -> None:
-    """The signal comes after the last look for it, when no handler stands yet: it waits until one does."""
-    program = tmp_path / "program.py"
+    """The signal comes after the last look for it, when no handler stands yet: it waits until one does. And a file of
+    the folder that a person is in is not taken for a library."""
+    (tmp_path / "typer.py").write_text("raise SystemExit('a file of somebody else')")
+    program = tmp_path / "bin" / "program.py"
+    program.parent.mkdir()
     program.write_text(
         "import os, signal, sys\n"
         f"from {kept_dagster.__name__} import KeptDagster\n"
@@ -135,7 +138,9 @@ def test_an_interruption_while_one_program_takes_the_others_place_ends_that_one(
         "with Interruption() as interruption:\n"
         "    kept.become({**os.environ}, interruption)\n"
     )
-    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
     assert ended.stderr.splitlines() == ["Dagster is starting ...", f"Stopped. Everything is kept in {tmp_path}."]
     assert ended.returncode == 0
 

@@ -16,7 +16,14 @@ from sfcdc_assets_tests.eventually import eventually
 
 pytestmark = pytest.mark.slow
 
-LOCATION = "import dagster as dg\n\n\n@dg.asset\ndef nothing():\n    pass\n\n\ndefs = dg.Definitions([nothing])\n"
+LOCATION = """
+import subprocess
+import dagster as dg
+
+a_run = subprocess.Popen(["sleep", "1000"])
+defs = dg.Definitions()
+"""
+"""With a process that does not end when its code server does."""
 STARTS = """
 import os, subprocess, sys, time
 options = ["--parent", str(os.getpid()), "-f", "nothing.py", "-h", "127.0.0.1", "-p", sys.argv[1]]
@@ -34,10 +41,10 @@ def test_when_who_started_it_is_killed_no_process_of_dagster_is_left(tmp_path: P
         started = psutil.Process(subprocess.Popen(command, cwd=tmp_path, env=env, stdout=log, stderr=log).pid)
 
     def all_parts() -> list[psutil.Process]:
-        """Webserver, daemon and code server, once all are there."""
+        """Webserver, daemon, code server and run, once all are there."""
         children = started.children(recursive=True)
         words = " ".join(word for each in children for word in each.cmdline())
-        return children if all(part in words for part in ("--shutdown-pipe", "_daemon", "code-server")) else []
+        return children if all(part in words for part in ("--shutdown-pipe", "_daemon", "code-server", "sleep")) else []
 
     parts = eventually(all_parts, (tmp_path / "log").read_text)
     started.send_signal(signal.SIGKILL)

@@ -72,7 +72,8 @@ class KeptDagster:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execve(sys.executable, [sys.executable, "-m", __name__, json.dumps(asdict(self))], dict(environment))
+        # -P: modules of the folder that a person is in are not the program's.
+        os.execve(sys.executable, [sys.executable, "-P", "-m", __name__, json.dumps(asdict(self))], dict(environment))
 
     def _say_stopped(self) -> None:
         say(f"Stopped. Everything is kept in {self.directory}.", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
 
 import dagster as dg
@@ -23,7 +23,7 @@ def seconds_after_failures(
     first: float,
     longest: float,
     *,
-    tags: Mapping[str, str | Sequence[str]] | None = None,
+    tags: Mapping[str, str] | None = None,
     most: int = FAILURES_COUNTED,
 ) -> float:
     """Return how many seconds the next run of a job with these tags has to wait; 0 where the newest has not failed.

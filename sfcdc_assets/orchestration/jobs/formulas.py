@@ -8,7 +8,7 @@ import dagster as dg
 
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
-from sfcdc_assets.orchestration.jobs.lost_runs import living_run
+from sfcdc_assets.orchestration.jobs.lost_runs import living_runs
 from sfcdc_assets.orchestration.jobs.run_config import LONG, job_of_one_step
 from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.resources import opened_run, with_scope
@@ -53,7 +53,7 @@ def why_not_read(
 ) -> str | None:
     """Return why no formula is to be read now; None where an entity is due. Makes no API calls."""
     try:
-        if living_run(instance, warehouse, assets.name(NAME)) is not None:
+        if any(living_runs(instance, warehouse, assets.name(NAME))):
             return "A run is at work."
         pause = seconds_after_failures(instance, assets.name(NAME), PAUSE_SECONDS, PAUSE_SECONDS)
         if pause > 0:

@@ -8,7 +8,7 @@ same work are safe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import dagster as dg
@@ -40,17 +40,17 @@ _BEGUN = (dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING)
 _THIS_PROCESS_BEGAN = Clock().now_ms() / 1000
 
 
-def living_run(
+def living_runs(
     instance: dg.DagsterInstance,
     warehouse: Warehouse,
     job: str,
-    tags: Mapping[str, str | Sequence[str]] | None = None,
+    tags: Mapping[str, str] | None = None,
     statuses: Sequence[dg.DagsterRunStatus] = UNFINISHED,
-) -> dg.DagsterRun | None:
-    """Return the newest run of the job, with these tags, that has one of these statuses. One whose process is gone is
-    marked as failed, and does not count."""
+) -> Iterator[dg.DagsterRun]:
+    """Yield the runs of the job, with these tags, that have one of these statuses, newest first. One whose process is
+    gone is marked as failed, and is none of them."""
     found = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags or {}), statuses=list(statuses)))
-    return next((each.dagster_run for each in found if not end_if_lost(instance, warehouse, each)), None)
+    yield from (each.dagster_run for each in found if not end_if_lost(instance, warehouse, each))
 
 
 def end_lost_runs(instance: dg.DagsterInstance, warehouse: Warehouse, ours: Ours) -> list[dg.DagsterRun]:

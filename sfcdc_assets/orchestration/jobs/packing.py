@@ -9,7 +9,7 @@ import dagster as dg
 from sfcdc_assets.lake.maintenance.pack_by_count import MANY_FILES, files_to_pack, pack_where_many
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs.failed_runs import seconds_after_failures
-from sfcdc_assets.orchestration.jobs.lost_runs import living_run
+from sfcdc_assets.orchestration.jobs.lost_runs import living_runs
 from sfcdc_assets.orchestration.jobs.maintenance import MAINTAIN, report
 from sfcdc_assets.orchestration.jobs.run_config import job_of_one_step
 from sfcdc_assets.orchestration.org_assets import OrgAssets
@@ -55,7 +55,7 @@ def why_not_packed(
     if pause > 0:
         return f"The last run failed; the next one is due in {pause:.0f} s."
     try:
-        if living_run(instance, warehouse, assets.name(NAME)) is not None:
+        if any(living_runs(instance, warehouse, assets.name(NAME))):
             return "A run is at work."
         count = files_to_pack(warehouse, payload_retention_days)
     except SfcdcError as error:

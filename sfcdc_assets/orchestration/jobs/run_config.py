@@ -7,7 +7,7 @@ import dagster as dg
 
 from sfcdc_assets.landing.run_lander import LandedOnly, Lander, Poller
 from sfcdc_assets.orchestration.assets.entity_failures import chosen
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
+from sfcdc_assets.orchestration.org_assets import CHANNEL_TAG, CONCURRENCY_TAG, OrgAssets
 from sfcdc_assets.org_connection.run_context import OrgRunContext
 from sfcdc_assets.settings.setting_values import as_set_here
 from sfcdc_assets.settings.settings import Settings
@@ -80,7 +80,7 @@ def request_of_sensor(
     return dg.RunRequest(
         job_name=assets.name(job),
         run_config=config_of(job, **config),
-        tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job)},
+        tags={CONCURRENCY_TAG: assets.concurrency_key(channel, job), CHANNEL_TAG: channel},
     )
 
 

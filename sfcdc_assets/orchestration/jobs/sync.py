@@ -17,7 +17,7 @@ from sfcdc_assets.orchestration.assets.entity_failures import failure_of, mark_a
 from sfcdc_assets.orchestration.assets.reports import Event, RunReports
 from sfcdc_assets.orchestration.checks import drift
 from sfcdc_assets.orchestration.checks.evaluations import evaluations
-from sfcdc_assets.orchestration.jobs.hand_over import hand_over, note_following, wait_for
+from sfcdc_assets.orchestration.jobs.hand_over import TAKES_OVER_TAG, hand_over, has_ended, note_following, wait_for
 from sfcdc_assets.orchestration.jobs.retries import retried, retry_of
 from sfcdc_assets.orchestration.jobs.rolling_audit import audit_some, hand_on
 from sfcdc_assets.orchestration.jobs.run_config import AFTER, SYNC, RunRequestConfig
@@ -29,6 +29,7 @@ from sfcdc_assets.runtime.concurrency import outcome_of
 from sfcdc_assets.runtime.errors import counted
 from sfcdc_assets.runtime.progress import WorkFound, notify
 from sfcdc_assets.salesforce.rest_deadline import UnansweredTime, unanswered_at_most
+from sfcdc_assets.spark.cluster import is_cluster
 
 WAITS_SECONDS = 10.0
 """How long a run has been in the queue before one that follows gives way to it."""
@@ -60,13 +61,15 @@ def _land(assets: OrgAssets) -> dg.OpDefinition:
         context: dg.OpExecutionContext, config: RunRequestConfig
     ) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
         """Land what the channels bring, and find out which entities have work."""
-        with retried(context), started_run(assets, context, config) as started:
+        spark = spark_of(assets, context)
+        with retried(context, spark), started_run(assets, context, config) as started:
             run = started.run
             if config.takes_over is not None:
                 said = "This run takes over from run %s, and begins when that one has applied its last batch."
                 context.log.info(said, config.takes_over)
-                run.spark()
-                wait_for(context.instance, config.takes_over, context.log.warning)
+                if not is_cluster(run.settings):  # whose cores the other run has
+                    run.spark()
+                wait_for(context.instance, run.warehouse, config.takes_over)
             reports = RunReports.of_run(assets, context, run, started.entities, with_columns=False)
             catch_up = CatchUp(
                 run,
@@ -86,11 +89,13 @@ def _land(assets: OrgAssets) -> dg.OpDefinition:
             notify(WorkFound(tuple(states)))
             context.log.info(f"Entities with work: {', '.join(states) or 'none'}.")
             following = _following(context, config, started)
-            if states and following is not None:
+            if states and following is not None and config.takes_over is None:
                 # Dagster takes an evaluation of a run for that of all its materializations: the run may go on for
                 # minutes, and the checks would read "not evaluated" until its last step.
                 yield from evaluations(assets, run.warehouse, run.settings)
-            scope_of(assets, context).hand_on(StepLanded(run, started.known, catch_up, reports, states, following))
+            scope_of(assets, context).hand_on(
+                StepLanded(run, started.known, catch_up, reports, states, following, checks_after=config.takes_over)
+            )
             yield dg.Output(None)
 
     return land
@@ -180,7 +185,7 @@ def _cut(assets: OrgAssets) -> dg.OpDefinition:
 
 def _follow(assets: OrgAssets) -> dg.OpDefinition:
     @dg.op(name=assets.name("follow"), ins=AFTER, out=dg.Out(dg.Nothing), required_resource_keys=with_scope(assets))
-    def follow(context: dg.OpExecutionContext) -> Iterator[Event | dg.Output[None]]:
+    def follow(context: dg.OpExecutionContext) -> Iterator[Event | dg.AssetCheckEvaluation | dg.Output[None]]:
         """Go on for a while with what the sensor lands: to start a run takes longer than to apply a second's changes.
         What fails is not tried again here: the next run does that."""
         landed = scope_of(assets, context).handed_on(StepLanded)
@@ -192,8 +197,12 @@ def _follow(assets: OrgAssets) -> dg.OpDefinition:
                 f"when nothing has come for {QUIET_SECONDS:.0f} s or another run waits: to start a run takes longer "
                 "than to apply a second's changes."
             )
+        checks_after = landed.checks_after
         for failed in landed.catch_up.follow(landed.following) if landed.following else ():
             yield from landed.reports.take() if failed else landed.reports.take_due()
+            if checks_after is not None and has_ended(context.instance, checks_after):
+                checks_after = None  # what that one has evaluated last is newer than what this one did before
+                yield from evaluations(assets, landed.run.warehouse, landed.run.settings)
             for entity in failed:
                 mark_as_failed(context, assets.keys.of_tables, entity)
             for entity, error in failed.items():
@@ -255,6 +264,6 @@ def _following(context: dg.OpExecutionContext, config: RunRequestConfig, started
 
 def a_run_waits(instance: dg.DagsterInstance, now: datetime) -> bool:
     """Whether a run waits that a slot is lacking for: the queue is looked at every second, so that each run is in it
-    for a moment."""
+    for a moment. One that takes over from another waits for that one's slot."""
     queued = dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED], created_before=now - timedelta(seconds=WAITS_SECONDS))
-    return instance.get_runs_count(queued) > 0
+    return any(TAKES_OVER_TAG not in run.tags for run in instance.get_runs(queued))

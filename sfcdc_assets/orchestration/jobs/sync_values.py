@@ -24,6 +24,8 @@ class StepLanded:
     reports: RunReports
     states: Mapping[str, EntityState]
     following: Following | None
+    checks_after: str | None = None
+    """The run that this one takes over from: checks are evaluated once more when it has evaluated its own."""
     applied: dict[str, Applied] = field(default_factory=dict)
     """What has become of those that are done."""
     failed: set[str] = field(default_factory=set)

@@ -6,7 +6,7 @@ the next tick finds to do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import dagster as dg
 
@@ -29,10 +29,9 @@ from sfcdc_assets.orchestration.assets.materializations import cut_materializati
 from sfcdc_assets.orchestration.assets.reports import Event
 from sfcdc_assets.orchestration.assets.unreported_landings import HeldLandings
 from sfcdc_assets.orchestration.jobs.failed_runs import FAILURES_COUNTED, seconds_after_failures
-from sfcdc_assets.orchestration.jobs.hand_over import is_ending, keys_of, next_run
-from sfcdc_assets.orchestration.jobs.lost_runs import living_run
+from sfcdc_assets.orchestration.jobs.hand_over import is_ending, next_run, unfinished_run
 from sfcdc_assets.orchestration.jobs.run_config import AT_WORK, SNAPSHOT, SYNC, UNFINISHED, request_of_sensor
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
+from sfcdc_assets.orchestration.org_assets import CHANNEL_TAG, OrgAssets
 from sfcdc_assets.orchestration.sensors.event_channel import events_due
 from sfcdc_assets.orchestration.sensors.open_channel import LastLook, OpenChannel
 from sfcdc_assets.orchestration.sensors.tick_sentences import NAMES_SHOWN, idle_sentence, landed_sentence
@@ -129,13 +128,17 @@ def _due_now(
     last_look.was_busy = at_work is not None
     if at_work is not None and not retries_at_once:
         last_look.cut_owed = True
-        if is_ending(at_work) and not _seconds_to_wait(assets, instance, channel, SYNC, FAILURES_COUNTED):
+        # Copies are asked for when no run of `sync` is at work; if some are due, nobody takes over from this one.
+        if (
+            is_ending(at_work)
+            and not _seconds_to_wait(assets, instance, channel, SYNC, FAILURES_COUNTED)
+            and (copying is not None or not any(state.needs_snapshot for state in _states(opened, mine)))
+        ):
             takes_over = next_run(assets, channel, report.complete_through_ms, at_work)
             return dg.SensorResult(run_requests=[takes_over], dynamic_partitions_requests=added)
         reason = f"{landed}; run {at_work.run_id} is at work on {channel}, and goes on with what lands (step follow)."
         return dg.SensorResult(skip_reason=reason, dynamic_partitions_requests=added)
-    states = entity_states(warehouse, mine, privacy=opened.org.privacy)
-    states = seen_by_retention(warehouse, states, settings.payload_retention_days, clock.now_ms())
+    states = _states(opened, mine)
     work = {SYNC: [state for state in states if state.has_work]}
     last_look.waits_for = at_work.run_id if at_work is not None and work[SYNC] else None
     last_look.was_busy = last_look.waits_for is not None
@@ -178,6 +181,11 @@ def _due_now(
         dynamic_partitions_requests=added,
         asset_events=events,
     )
+
+
+def _states(opened: OpenChannel, entities: Mapping[str, str]) -> list[EntityState]:
+    states = entity_states(opened.warehouse, entities, privacy=opened.org.privacy)
+    return seen_by_retention(opened.warehouse, states, opened.settings.payload_retention_days, clock.now_ms())
 
 
 def _requests_due(
@@ -278,22 +286,8 @@ def _note_no_room(warehouse: Warehouse, last_look: LastLook, no_room: str | None
         note_plan(warehouse, dict.fromkeys(waiting), clock.now_ms(), no_room)
 
 
-def unfinished_run(
-    assets: OrgAssets,
-    instance: dg.DagsterInstance,
-    warehouse: Warehouse,
-    channel: str,
-    job: str,
-    statuses: Sequence[dg.DagsterRunStatus] = UNFINISHED,
-) -> dg.DagsterRun | None:
-    """Newest run of the job on the channel that has one of these statuses. One whose process is gone is marked as
-    failed, and does not count."""
-    tags = {CONCURRENCY_TAG: keys_of(assets, channel, job)}
-    return living_run(instance, warehouse, assets.name(job), tags, statuses)
-
-
 def _seconds_to_wait(assets: OrgAssets, instance: dg.DagsterInstance, channel: str, job: str, times: int) -> float:
     """Return how long work of a channel waits that its job was asked for so many times in vain."""
-    tags = {CONCURRENCY_TAG: keys_of(assets, channel, job)}
+    tags = {CHANNEL_TAG: channel}
     first, longest = RETRY_SECONDS, LONGEST_RETRY_SECONDS
     return seconds_after_failures(instance, assets.name(job), first, longest, tags=tags, most=times)

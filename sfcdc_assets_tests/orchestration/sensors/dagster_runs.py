@@ -9,7 +9,15 @@ from functools import cache
 import dagster as dg
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
+from sfcdc_assets.definitions import ASSETS
+from sfcdc_assets.orchestration.org_assets import CHANNEL_TAG, CONCURRENCY_TAG
+
 REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("sfcdc_assets"), "__repository__")
+
+
+def tags_of_channel(channel: str, job: str) -> dict[str, str]:
+    """Of a run that the channel's sensor asked for."""
+    return {CONCURRENCY_TAG: ASSETS.concurrency_key(channel, job), CHANNEL_TAG: channel}
 
 
 def run_of(

@@ -15,7 +15,6 @@ from sfcdc_assets.entities.entities import entity_states
 from sfcdc_assets.lake.store.runs_at_work import note_at_work
 from sfcdc_assets.landing.run_lander import LandedOnly
 from sfcdc_assets.orchestration.jobs.lost_runs import SILENT_SECONDS
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.due import LONGEST_RETRY_SECONDS, LOOK_SECONDS, RETRY_SECONDS
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets_tests.orchestration.sensors.code_server import (
@@ -27,7 +26,7 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import (
     start_caught_up,
     want_a_copy,
 )
-from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of, tags_of_channel
 from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream, stream
 
@@ -133,7 +132,7 @@ def test_after_a_run_that_was_lost_its_work_is_asked_for_at_once_however_often_i
     runs = WithoutAccounts(server)
     server.stream.update(1)
     runs.pass_time(1_200)
-    tags = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
+    tags = tags_of_channel(CHANNEL, "sync")
     run = run_of(server.instance, ASSETS.name("sync"), tags, dg.DagsterRunStatus.STARTED)
     note_at_work(server.stream.warehouse, run.run_id, round(Clock().now_ms() - (SILENT_SECONDS + 1) * 1000))
     server.stream.update(2)

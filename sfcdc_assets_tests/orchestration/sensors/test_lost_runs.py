@@ -18,19 +18,18 @@ from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration import heartbeat
 from sfcdc_assets.orchestration.heartbeat import Heartbeat
 from sfcdc_assets.orchestration.jobs import lost_runs
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.runtime.clock import Clock
 from sfcdc_assets.runtime.process_identity import process_began
 from sfcdc_assets_tests.eventually import eventually
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer
-from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of, tags_of_channel
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
 pytestmark = pytest.mark.slow
 
 STARTED, STARTING = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.STARTING
 CANCELING = dg.DagsterRunStatus.CANCELING
-OF_SYNC = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
+OF_SYNC = tags_of_channel(CHANNEL, "sync")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.delta.table import Table
 from sfcdc_assets.landing.poll_timeouts import TICK
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.open_channel import MEMBERS_SECONDS
@@ -24,7 +23,7 @@ from sfcdc_assets_tests.orchestration.sensors.code_server import (
     jobs,
     want_a_copy,
 )
-from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of, tags_of_channel
 from sfcdc_assets_tests.pipeline.simulation.batches_in_process import without_spark
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
 
@@ -176,7 +175,7 @@ def test_a_snapshot_that_is_queued_holds_up_no_sync(weather: Stream, server: Cod
     run_of(
         server.instance,
         ASSETS.name("snapshot"),
-        {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "snapshot")},
+        tags_of_channel(CHANNEL, "snapshot"),
         dg.DagsterRunStatus.QUEUED,
     )
     weather.update(1)

@@ -14,7 +14,7 @@ from sfcdc_assets.apply import follow_run
 from sfcdc_assets.orchestration.jobs import hand_over
 from sfcdc_assets.orchestration.jobs.run_config import config_of
 from sfcdc_assets.runtime import clock
-from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import ends, run_of
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 
@@ -98,25 +98,30 @@ def test_it_ends_for_an_entity_that_it_may_not_work_on(
     pipeline.assert_equal_to_the_org()
 
 
-def test_it_ends_for_a_run_that_waits_for_a_slot(
-    pipeline: EmulatedPipeline, meanwhile: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("tags", "rounds"), [({}, 1), ({hand_over.TAKES_OVER_TAG: "another"}, 2)])
+def test_it_ends_for_a_run_that_waits_for_a_slot_but_not_for_one_that_waits_for_anothers(
+    pipeline: EmulatedPipeline,
+    meanwhile: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tags: dict[str, str],
+    rounds: int,
 ) -> None:
     changed(pipeline, "Account", "Name", "first")
     before = pipeline.versions()
 
-    def queued(filters: dg.RunsFilter) -> int:
+    def queued(filters: dg.RunsFilter) -> list[dg.DagsterRun]:
         assert filters.statuses == [dg.DagsterRunStatus.QUEUED]
-        return 1
+        return [dg.DagsterRun("another_job", tags=tags)]
 
     def another_waits() -> None:
         # Only Dagster's own queue makes runs of this status, with the code server's address in them.
-        monkeypatch.setattr(pipeline.instance, "get_runs_count", queued)
+        monkeypatch.setattr(pipeline.instance, "get_runs", queued)
         changed(pipeline, "Account", "Name", "second")
 
     meanwhile(another_waits)
     run = pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60))
     assert run.success, pipeline.failure(run)
-    assert pipeline.versions()["Account"] == before["Account"] + 1
+    assert pipeline.versions()["Account"] == before["Account"] + rounds
 
 
 def test_without_a_time_it_ends_with_what_was_landed_before(
@@ -174,10 +179,43 @@ def test_one_that_follows_notes_until_when_and_that_it_is_done(
 
     meanwhile(look)
     begun = clock.now_ms()
-    assert pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60)).success
+    run = pipeline.launch("sync", run_config=asked_by_the_sensor("Account", "Contact", follow_seconds=60))
+    assert run.success
     ended = clock.now_ms()
     look()
     during, after = noted
     assert hand_over.HANDED_OVER_TAG not in during
-    assert begun + 60_000 <= int(during[hand_over.FOLLOWS_UNTIL_TAG]) <= ended + 60_000
-    assert after[hand_over.HANDED_OVER_TAG] == "true"
+    of, until = during[hand_over.FOLLOWS_UNTIL_TAG].split()
+    assert of == after[hand_over.HANDED_OVER_TAG] == run.run_id
+    assert begun + 60_000 <= int(until) <= ended + 60_000
+
+
+def test_one_that_took_over_evaluates_the_checks_when_the_other_has_evaluated_its_own(
+    pipeline: EmulatedPipeline, meanwhile: Callable[..., None]
+) -> None:
+    """Dagster shows the newest evaluation alone, and only if it is of the run that materialized last, or later."""
+    changed(pipeline, "Account", "Name", "first")
+    instance = pipeline.instance
+    other = run_of(instance, "salesforce_sync", {}, dg.DagsterRunStatus.STARTED)
+    hand_over.hand_over(instance, other.run_id)
+    evaluated = []
+
+    def change_and(also: Callable[[], object] = list) -> None:
+        also()
+        changed(pipeline, "Account", "Name", str(len(evaluated)))
+        events = instance.all_logs(pipeline.last_run(), of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        evaluated.append(len(events))
+
+    meanwhile(
+        change_and,
+        change_and,
+        lambda: change_and(lambda: ends(instance, other, dg.DagsterEventType.RUN_SUCCESS)),
+        change_and,
+        change_and,
+    )
+    config = asked_by_the_sensor("Account", "Contact", follow_seconds=60, takes_over=other.run_id)
+    run = pipeline.launch("sync", run_config=config)
+
+    assert run.success, pipeline.failure(run)
+    assert evaluated[:3] == [0, 0, 0]
+    assert evaluated[3] == evaluated[4] > 0

@@ -24,7 +24,7 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.emulator.traffic.traffic import TrafficGenerator
 from sfcdc_assets.orchestration.assets.front_doors import WITHOUT_ASSET_TAG
 from sfcdc_assets.orchestration.jobs.run_config import config_of
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
+from sfcdc_assets.orchestration.org_assets import CHANNEL_TAG, CONCURRENCY_TAG
 from sfcdc_assets.orchestration.sensors.channel import OPEN_CHANNELS
 from sfcdc_assets.orchestration.sensors.due import LOOK_SECONDS
 from sfcdc_assets.orchestration.sensors.instance_of_ticks import close_instances
@@ -93,7 +93,7 @@ def test_one_run_is_asked_for_whatever_the_number_of_entities_touched(synced: Em
         "sync", channel=CHANNEL, landed_through_ms=landed_through_ms(request), follow_seconds=FOLLOW_SECONDS
     )
     own = [tag for tag in request.tags if not tag.startswith("dagster/")]
-    assert set(own) <= {CONCURRENCY_TAG, WITHOUT_ASSET_TAG}, "no tag changes what the run does"
+    assert set(own) <= {CONCURRENCY_TAG, CHANNEL_TAG, WITHOUT_ASSET_TAG}, "no tag changes what the run does"
     assert request.run_key is None
     assert synced.server.meter.total == 2
 

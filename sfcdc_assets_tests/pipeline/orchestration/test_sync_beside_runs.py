@@ -12,14 +12,13 @@ from sfcdc_assets.definitions import ASSETS
 from sfcdc_assets.lake.store.runs_at_work import note_at_work
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.orchestration.jobs import lost_runs
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG
 from sfcdc_assets.runtime import clock
 from sfcdc_assets.runtime.clock import Clock
-from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of, tags_of_channel
 from sfcdc_assets_tests.pipeline.emulated_pipeline import CHANNEL, EmulatedPipeline, ids
 
 STARTED, QUEUED = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.QUEUED
-OF_SYNC = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, "sync")}
+OF_SYNC = tags_of_channel(CHANNEL, "sync")
 
 
 def test_a_sync_does_the_work_of_a_run_that_is_gone_and_of_one_that_is_only_in_the_queue(

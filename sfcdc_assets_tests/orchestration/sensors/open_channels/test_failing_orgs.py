@@ -13,7 +13,7 @@ from sfcdc_assets.emulator.faults.faults import Fault
 from sfcdc_assets.lake.warehouse import Warehouse
 from sfcdc_assets.landing.channel_reader import ChannelReader
 from sfcdc_assets.landing.poll_timeouts import TICK
-from sfcdc_assets.orchestration.org_assets import CONCURRENCY_TAG, OrgAssets
+from sfcdc_assets.orchestration.org_assets import OrgAssets
 from sfcdc_assets.orchestration.sensors import open_channel
 from sfcdc_assets.orchestration.sensors.channel import tick
 from sfcdc_assets.orchestration.sensors.open_channel import ChannelInUse
@@ -24,7 +24,7 @@ from sfcdc_assets.settings.settings import load_settings
 from sfcdc_assets.streams.pubsub.errors import AuthenticationRefused, PubSubUnavailable
 from sfcdc_assets_tests.eventually import BOUND_SECONDS
 from sfcdc_assets_tests.orchestration.sensors.code_server import CodeServer, assert_landed
-from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of
+from sfcdc_assets_tests.orchestration.sensors.dagster_runs import run_of, tags_of_channel
 from sfcdc_assets_tests.orchestration.sensors.held_tick import joined
 from sfcdc_assets_tests.pipeline.story import Requests
 from sfcdc_assets_tests.pipeline.stream import CHANNEL, Stream
@@ -133,7 +133,7 @@ def test_a_second_refusal_before_the_stream_answered_does_not_end_the_renewing_o
     weather.update(1)
     server.ticks(15)
     for job in ("snapshot", "sync"):
-        tags = {CONCURRENCY_TAG: ASSETS.concurrency_key(CHANNEL, job)}
+        tags = tags_of_channel(CHANNEL, job)
         run_of(server.instance, ASSETS.name(job), tags, dg.DagsterRunStatus.QUEUED)
     weather.server.faults.arm(Fault.STREAM_AUTH_ERROR, times=2)
     weather.update(2)
