@@ -22,7 +22,7 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True)
 class Token:
-    """One token as it is written."""
+    """One token as it is written; a name without the blanks that may stand around its dots."""
 
     kind: TokenKind
     text: str
@@ -43,6 +43,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+_BLANKS = re.compile(r"\s+")
 _SPACE = re.compile(r"('(?:[^'\\]|\\.)*')|\s+", re.DOTALL)
 
 
@@ -53,7 +54,8 @@ def tokens(soql: str) -> tuple[Token, ...]:
         match = _TOKEN.match(soql, at)
         if match is None or match.lastgroup is None:
             raise malformed(soql[at:].strip()[:20])
-        found.append(Token(TokenKind[match.lastgroup], match[match.lastgroup]))
+        kind, text = TokenKind[match.lastgroup], match[match.lastgroup]
+        found.append(Token(kind, _BLANKS.sub("", text) if kind is TokenKind.NAME else text))
         at = match.end()
     return tuple(found)
 

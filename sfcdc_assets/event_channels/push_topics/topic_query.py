@@ -8,7 +8,6 @@ known to be supported nor known not to be is left to the org, whose refusal is s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +26,6 @@ _CLAUSES = {
 }
 
 _WORDS_AFTER_FROM = frozenset({"WHERE", *_CLAUSES, "USING", "WITH", "FOR", "UPDATE", "ALL"})
-_BLANKS = re.compile(r"\s+")
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,7 @@ def _fields(names: Sequence[str], aliases: Collection[str]) -> tuple[str, ...]:
 
 
 def _field(name: str, aliases: Collection[str]) -> str:
-    owner, _, own = _BLANKS.sub("", name).partition(".")
+    owner, _, own = name.partition(".")
     if not own:
         return owner
     if "." in own or owner.upper() not in aliases:

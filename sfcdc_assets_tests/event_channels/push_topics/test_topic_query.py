@@ -297,3 +297,9 @@ def test_nothing_is_refused_that_the_org_would_take(selected: list[str], conditi
 def test_any_text_is_taken_or_refused_in_words(text: str) -> None:
     with suppress(TopicNotSupported):
         assert topic_query(text).selected
+
+
+@pytest.mark.parametrize("blanks", ["", " ", "\n\t", "\x0c\x0c"])
+def test_blanks_around_a_dot_are_no_part_of_a_name(blanks: str) -> None:
+    query = f"SELECT a{blanks}.{blanks}Id FROM Account{blanks}.t a"
+    assert topic_query(query) == topic_query(in_one_line(query)) == topic_query("SELECT a.Id FROM Account.t a")
