@@ -119,7 +119,7 @@ _QUICK_JVM = f"{_QUICK_CODE} -XX:+UseSerialGC"
 _SMALL_HEAP = "-Xms64m -XX:MinHeapFreeRatio=15 -XX:MaxHeapFreeRatio=30 -XX:-ShrinkHeapInSteps"
 """Java begins with a 64th of the machine's memory and keeps what it once had: 370 MB for the 60 that are in use. So it
 begins with less, and gives back what a collection finds free."""
-COLLECT = "5min"
+_COLLECTS_EVERY = "5min"
 """How often Spark has Java collect whatever there is; a tenth of a second. A Spark without work would not otherwise."""
 
 _starting = threading.Lock()
@@ -145,7 +145,7 @@ def spark_options(settings: Settings) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.python.worker.reuse": "true",
         "spark.driver.memory": "1g",
-        "spark.cleaner.periodicGC.interval": COLLECT,
+        "spark.cleaner.periodicGC.interval": _COLLECTS_EVERY,
         "spark.master": settings.spark_master,
         "spark.python.daemon.module": "sfcdc_assets.spark.worker_daemon",
     }

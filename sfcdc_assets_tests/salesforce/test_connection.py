@@ -24,7 +24,7 @@ def test_a_silent_org_is_left_after_the_time_limit(org, settings, slept, caplog)
         session.request("GET", "thing", tries=3)
     assert caught.value.timed_out
     assert len(slept) == 2
-    assert [told.partition("/thing ")[2] for told in caplog.messages] == [
+    assert [message.partition("/thing ")[2] for message in caplog.messages] == [
         f"(no answer within the time limit); try {number} follows." for number in (2, 3)
     ]
 
